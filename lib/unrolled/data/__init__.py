@@ -1,0 +1,1 @@
+"""Floor 1: text, tokens and batches."""

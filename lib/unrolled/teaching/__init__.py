@@ -1,0 +1,1 @@
+"""Floor 4: figures, checks and exercises around the chapters."""
