@@ -1,0 +1,108 @@
+"""Keep the repository's address in step with `_config.yml`, its one place (repository: url).
+
+    python book/tools/address.py            write it into the notebooks and README.md
+    python book/tools/address.py --check    change nothing; exit 1 where one is behind
+
+A notebook holds it in its bootstrap, the top of its first code cell. In README.md every link that
+holds the old address is rewritten; the old one is that of its `git clone` line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+import yaml
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell
+from notebooks import ROOT, chapter_paths, read, write
+
+BOOTSTRAP = """\
+try:
+    import unrolled
+except ModuleNotFoundError:  # on Colab, or away from the book's repository
+    %pip install --quiet "unrolled[teaching] @ git+{url}#subdirectory=lib"
+"""
+_WRITTEN = re.compile(r"\Atry:\n    import unrolled\b.*?#subdirectory=lib\"\n*", re.DOTALL)
+_CLONE = re.compile(r"git clone (https://[^\s`]+?)(?:\.git)?(?=[\s`]|$)")
+
+
+def repository_url(config: Path = ROOT / "_config.yml") -> str:
+    """The address in the book's configuration. ValueError where there is none."""
+    settings = yaml.safe_load(config.read_text(encoding="utf-8"))
+    url = (settings.get("repository") or {}).get("url")
+    if not url:
+        raise ValueError(f"{config.name} has no repository: url")
+    return url.rstrip("/").removesuffix(".git")
+
+
+def set_bootstrap(notebook: NotebookNode, url: str) -> None:
+    """Put the bootstrap with this address at the top of the first code cell."""
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    if not code:
+        notebook.cells.append(code_cell := new_code_cell())
+        code = [code_cell]
+    rest = _WRITTEN.sub("", code[0].source)
+    code[0].source = (BOOTSTRAP.format(url=url) + "\n" + rest).rstrip()
+
+
+def readdress(text: str, url: str) -> str:
+    """README's text with the old address replaced, in GitHub, Colab and Pages links."""
+    old = _CLONE.search(text)
+    if not old:
+        return text
+    (host, before), (new_host, after) = _split(old[1]), _split(url)
+    text = text.replace(f"{host}/{before}", f"{new_host}/{after}")
+    text = text.replace(f"colab.research.google.com/github/{before}", _colab(after))
+    return text.replace(_pages(before), _pages(after))
+
+
+def _split(url: str) -> tuple[str, str]:
+    host, _, path = url.removeprefix("https://").partition("/")
+    return host, path
+
+
+def _colab(path: str) -> str:
+    return f"colab.research.google.com/github/{path}"
+
+
+def _pages(path: str) -> str:
+    owner, _, name = path.partition("/")
+    return f"{owner}.github.io/{name}"
+
+
+def update(path: Path, url: str, *, write_it: bool) -> bool:
+    """Whether the file was behind; it is mended if write_it."""
+    if path.suffix != ".ipynb":
+        before = path.read_text(encoding="utf-8")
+        after = readdress(before, url)
+        if write_it and after != before:
+            path.write_text(after, encoding="utf-8")
+        return after != before
+    notebook = read(path)
+    before = [cell.source for cell in notebook.cells]
+    set_bootstrap(notebook, url)
+    changed = before != [cell.source for cell in notebook.cells]
+    if write_it and changed:
+        write(notebook, path)
+    return changed
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true")
+    check = parser.parse_args().check
+    url = repository_url()
+    files = [*chapter_paths(), *(ROOT / name for name in ["README.md"] if (ROOT / name).exists())]
+    late = [path for path in files if update(path, url, write_it=not check)]
+    for path in late:
+        print(
+            f"{path.name}: the address is {'not ' if check else ''}{url}{'' if check else ' now'}"
+        )
+    return int(check and bool(late))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""Write each chapter's exercises into its notebook, after the heading '## Exercises'.
+
+    python book/tools/exercises.py            all chapters
+    python book/tools/exercises.py 07 02      some
+    python book/tools/exercises.py --check    change nothing; exit 1 where a notebook is behind
+
+The cells carry the tag `exercise` and are replaced; a cell whose text is unchanged keeps its
+outputs. The exercises are the files of lib/unrolled/teaching/exercises/c<chapter>.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell
+from notebooks import chapter_paths, read, tags, write
+from unrolled.teaching import exercises
+from unrolled.teaching.exercise import Exercise
+from unrolled.teaching.marking import outcomes_of
+from unrolled.teaching.wire import decode
+
+TAG = "exercise"
+HEADING = re.compile(r"^## Exercises\s*$", re.MULTILINE)
+
+
+def of_chapter(path: Path) -> list[Exercise]:
+    """The exercises of a notebook, in order; none if it has no package."""
+    slug = f"c{path.stem}"
+    return [exercises.load(f"{slug}/{name}") for name in exercises.chapters().get(slug, ())]
+
+
+def render(notebook: NotebookNode, items: list[Exercise]) -> None:
+    """Put the exercises' cells into the notebook. ValueError if it lacks the heading."""
+    old = {cell.id: cell for cell in notebook.cells if TAG in tags(cell)}
+    kept = [cell for cell in notebook.cells if cell.id not in old]
+    headings = [i for i, cell in enumerate(kept) if _is_heading(cell)]
+    if items and len(headings) != 1:
+        raise ValueError(f"{len(headings)} headings '## Exercises', expected one")
+    new = [cell for n, item in enumerate(items, 1) for cell in cells(item, n)]
+    new = [_keep_output(cell, old.get(cell.id)) for cell in new]
+    place = headings[0] + 1 if headings else len(kept)
+    notebook.cells = [*kept[:place], *new, *kept[place:]]
+
+
+def _is_heading(cell: NotebookNode) -> bool:
+    return cell.cell_type == "markdown" and bool(HEADING.search(cell.source))
+
+
+def _keep_output(new: NotebookNode, old: NotebookNode | None) -> NotebookNode:
+    if old and new.cell_type == "code" and old.source == new.source:
+        new.outputs, new.execution_count = old.outputs, old.execution_count
+    return new
+
+
+def cells(exercise: Exercise, number: int) -> list[NotebookNode]:
+    """The four cells: statement, starter, check, folded solution."""
+    name = exercise.name
+    made = [
+        new_markdown_cell(statement(exercise, number)),
+        new_code_cell(exercise.starter),
+        new_code_cell(f'check("{name}", {name})'),
+        new_markdown_cell(folded_solution(exercise)),
+    ]
+    for cell, part in zip(made, ("statement", "starter", "check", "solution"), strict=True):
+        cell.id = f"ex-{name.replace('_', '-')}-{part}"[-64:]
+        cell.metadata["tags"] = [TAG]
+    return made
+
+
+def statement(exercise: Exercise, number: int) -> str:
+    """The heading, the statement, and the visible tests as examples."""
+    chapter = int(re.search(r"\d+", exercise.chapter).group())
+    plural = "" if exercise.points == 1 else "s"
+    about = f"{exercise.kind}, {'★' * exercise.level}, {exercise.points} point{plural}"
+    heading = f"### Exercise {chapter}.{number} · {exercise.title} ({about})"
+    return "\n\n".join([heading, exercise.statement, *examples(exercise)])
+
+
+def examples(exercise: Exercise) -> list[str]:
+    """One fenced block with every visible test that is short enough to read, or nothing."""
+    if exercise.is_value or exercise.use or exercise.judge:
+        return []
+    shown = []
+    calls = exercise.calls(seed=0)
+    for call, outcome in zip(calls, outcomes_of(exercise, exercise.solution, calls), strict=True):
+        if call.visible and "value" in outcome:
+            args = ", ".join(_source(a) for a in call.args)
+            shown.append(f"{exercise.name}({args})\n# {_source(decode(outcome['value']))}")
+    return ["For example:\n\n```python\n" + "\n\n".join(shown) + "\n```"] if shown else []
+
+
+def _source(value: object) -> str:
+    with np.printoptions(precision=4, suppress=True):
+        text = repr(value)
+    if not re.search(r"\b(array|tensor)\(", text):
+        return text
+    text = re.sub(r"\s+", " ", text).replace("[ ", "[").replace(" ,", ",")
+    return re.sub(r"(?<![\w.])(array|tensor)\(", _with_module, text)
+
+
+def _with_module(match: re.Match[str]) -> str:
+    return {"array": "np.array(", "tensor": "torch.tensor("}[match[1]]
+
+
+def folded_solution(exercise: Exercise) -> str:
+    """The solution as Markdown inside <details>; the empty lines let it render everywhere."""
+    code = f"```python\n{exercise.solution_source}\n```"
+    head = "<details><summary>Solution</summary>"
+    return "\n\n".join([head, code, exercise.explanation, "</details>"])
+
+
+def behind(path: Path) -> bool:
+    """Whether the notebook's exercise cells differ from what the files give."""
+    notebook = read(path)
+    before = [(cell.id, cell.source) for cell in notebook.cells]
+    render(notebook, of_chapter(path))
+    return before != [(cell.id, cell.source) for cell in notebook.cells]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("chapters", nargs="*")
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    late = [path for path in chapter_paths(options.chapters) if behind(path)]
+    for path in late:
+        print(f"{path.name}: exercises {'are behind their files' if options.check else 'written'}")
+        if not options.check:
+            notebook = read(path)
+            render(notebook, of_chapter(path))
+            write(notebook, path)
+    return int(options.check and bool(late))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,65 @@
+"""Write the ladder into `book/ladder.md` from the recorded runs in `chapters/results`.
+
+`python book/tools/ladder.py` renews what stands between the page's two marks; with `--check` it only
+says whether the page is what the records say.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("svg")
+import matplotlib.pyplot as plt
+
+from unrolled.teaching import figures, ladder
+
+PAGE = Path(__file__).resolve().parents[1] / "ladder.md"
+BEGIN, END = "<!-- ladder:begin -->", "<!-- ladder:end -->"
+CAPTION = "Held-out bits per byte of every recorded model; each rung needs fewer bits for the same text."
+
+
+def drawing() -> str:
+    """The ladder as bars, in the house style."""
+    rows = ladder.rows()
+    figures.use_house_style()
+    fig, ax = plt.subplots(figsize=(6.4, 0.36 * len(rows) + 0.7))
+    scores = [row["test_bits_per_byte"] for row in rows]
+    bars = ax.barh([row["model"] for row in rows], scores, 0.62, color=figures.PALETTE["model"])
+    ax.bar_label(bars, [f"{score:.2f}" for score in scores], padding=4)
+    ax.set(xlabel="bits per byte on the test text", xlim=(0, 1.12 * max(scores)))
+    ax.invert_yaxis()
+    ax.grid(False)
+    ax.spines[["left", "bottom"]].set_visible(False)
+    ax.set_xticks([])
+    alt = "Bars, one for each model: " + "; ".join(
+        f"{row['model']} {score:.2f}" for row, score in zip(rows, scores, strict=True)
+    )
+    markup = figures.markup(figures.svg(fig), alt + " bits per byte.", CAPTION)
+    plt.close(fig)
+    return markup
+
+
+def page() -> str:
+    """The page as the records would have it."""
+    text = PAGE.read_text("utf8")
+    head, rest = text.split(BEGIN)
+    tail = rest.split(END)[1]
+    return f"{head}{BEGIN}\n```{{raw}} html\n{drawing()}\n```\n\n{ladder.table()}\n{END}{tail}"
+
+
+def main() -> int:
+    written = page()
+    if "--check" not in sys.argv[1:]:
+        PAGE.write_text(written, "utf8")
+        return 0
+    if PAGE.read_text("utf8") == written:
+        return 0
+    print("book/ladder.md is stale; renew it with: python book/tools/ladder.py")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

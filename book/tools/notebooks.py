@@ -1,0 +1,100 @@
+"""What the tools share: where the chapters are, and a notebook's one clean form on disk."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+ROOT = Path(__file__).resolve().parents[2]
+CHAPTERS = ROOT / "chapters"
+METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python", "pygments_lexer": "ipython3"},
+}
+
+
+def chapter_paths(names: Iterable[str] = ()) -> list[Path]:
+    """The notebooks named (paths, or beginnings such as 07), or all, in the book's order."""
+    everything = sorted(CHAPTERS.glob("[0-9]*.ipynb"))
+    return [_find(name, everything) for name in names] or everything
+
+
+def _find(name: str, everything: list[Path]) -> Path:
+    if name.endswith(".ipynb"):
+        return Path(name)
+    found = [path for path in everything if path.stem.startswith(name)]
+    if len(found) != 1:
+        raise SystemExit(f"{name!r} names {len(found)} of {[p.stem for p in everything]}")
+    return found[0]
+
+
+def read(path: Path) -> NotebookNode:
+    """The notebook, in nbformat 4.5 or newer (with cell ids)."""
+    return nbformat.read(path, as_version=4)
+
+
+def write(notebook: NotebookNode, path: Path) -> bool:
+    """Clean and write the notebook; whether the file changed."""
+    text = nbformat.writes(clean(notebook)) + "\n"
+    if path.exists() and path.read_text(encoding="utf-8") == text:
+        return False
+    path.write_text(text, encoding="utf-8")
+    return True
+
+
+def clean(notebook: NotebookNode) -> NotebookNode:
+    """The notebook without what differs from machine to machine; changed in place.
+
+    The metadata becomes METADATA; of a cell's metadata only the tags stay; outputs lose their
+    metadata, and neighbouring pieces of one stream become one.
+    """
+    notebook.metadata = nbformat.from_dict(METADATA)
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    for cell in notebook.cells:
+        tags = cell.metadata.get("tags", [])
+        cell.metadata = nbformat.from_dict({"tags": list(tags)} if tags else {})
+        if cell.cell_type == "code":
+            cell.outputs = _joined(cell.outputs)
+    _fix_ids(notebook)
+    nbformat.validate(notebook)
+    return notebook
+
+
+def _joined(outputs: list[NotebookNode]) -> list[NotebookNode]:
+    joined: list[NotebookNode] = []
+    for output in outputs:
+        output.pop("transient", None)
+        if "metadata" in output:
+            output.metadata = nbformat.from_dict({})
+        last = joined[-1] if joined else None
+        if last and output.output_type == "stream" and last.get("name") == output.name:
+            last.text += output.text
+        else:
+            joined.append(output)
+    return joined
+
+
+def _fix_ids(notebook: NotebookNode) -> None:
+    seen: set[str] = set()
+    for cell in notebook.cells:
+        if not cell.get("id") or cell.id in seen:
+            cell.id = content_id(cell.source, seen)
+        seen.add(cell.id)
+
+
+def content_id(source: str, seen: set[str]) -> str:
+    """An id that depends on the cell's text alone, so that a second conversion gives the same."""
+    for n in range(1000):
+        digest = hashlib.sha256(f"{n}:{source}".encode()).hexdigest()[:8]
+        if digest not in seen:
+            return digest
+    raise AssertionError("a thousand equal cells")
+
+
+def tags(cell: NotebookNode) -> list[str]:
+    """The cell's tags."""
+    return list(cell.metadata.get("tags", []))

@@ -1,0 +1,187 @@
+"""Rules on a chapter's cells and outputs. Each takes a chapter and returns complaints."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from collections import defaultdict
+
+from address import BOOTSTRAP, repository_url
+from exercises import of_chapter, render
+from nbformat import NotebookNode, from_dict
+from notebooks import METADATA, tags
+
+from chapter import Chapter, is_heading, tree
+
+KNOWN_TAGS = {"nbval-ignore-output", "long", "exercise", "raises-exception", "hide-input"}
+SHORT, HARD = 20, 30
+MAX_BYTES = 1_500_000
+
+
+def executed_in_order(chapter: Chapter) -> list[str]:
+    counts = [cell.execution_count for _, cell in chapter.code]
+    if counts == list(range(1, len(counts) + 1)):
+        return []
+    return [f"execution counts are {counts}, expected 1 to {len(counts)}; run `make chapters`"]
+
+
+def no_error_and_no_warning_is_stored(chapter: Chapter) -> list[str]:
+    found = []
+    for index, cell in chapter.code:
+        for output in cell.outputs:
+            if output.output_type == "error" and "raises-exception" not in tags(cell):
+                found.append(f"cell {index} stores {output.ename}: {output.evalue}; mend the cell")
+            if output.get("name") == "stderr":
+                found.append(f"cell {index} wrote to stderr: {output.text[:80]!r}; mend its cause")
+    return found
+
+
+def metadata_is_clean(chapter: Chapter) -> list[str]:
+    found = []
+    if chapter.notebook.metadata != from_dict(METADATA):
+        found.append("the notebook's metadata is not the fixed one; run `make chapters`")
+    ids = [cell.get("id") for cell in chapter.cells]
+    if None in ids or len(set(ids)) < len(ids):
+        found.append("cell ids are missing or stand twice; run `make chapters`")
+    for index, cell in enumerate(chapter.cells):
+        if more := sorted(set(cell.metadata) - {"tags"}):
+            found.append(f"cell {index} has the metadata {more}; run `make chapters`")
+        if unknown := sorted(set(tags(cell)) - KNOWN_TAGS):
+            found.append(f"cell {index} has unknown tags {unknown}; known: {sorted(KNOWN_TAGS)}")
+    return found
+
+
+def first_code_cell_is_the_bootstrap(chapter: Chapter) -> list[str]:
+    first = chapter.code[0][1].source if chapter.code else ""
+    if first.startswith(BOOTSTRAP.format(url=repository_url())):
+        return []
+    return ["the first code cell does not begin with the bootstrap; run `make address`"]
+
+
+def imports_stand_in_the_first_code_cell(chapter: Chapter) -> list[str]:
+    return [
+        f"cell {index} imports late ({ast.unparse(node)}); move it to the first code cell"
+        for index, cell in chapter.code[1:]
+        for node in ast.walk(tree(cell))
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+    ]
+
+
+def prose_leads_code(chapter: Chapter) -> list[str]:
+    found, in_a_row = [], 0
+    for index, cell in enumerate(chapter.cells):
+        in_a_row = in_a_row + 1 if cell.cell_type == "code" else 0
+        if in_a_row == 3:
+            found.append(f"cell {index} is the third code cell in a row; say what is coming")
+        if in_a_row == 1 and not _ends_in_prose(chapter.cells[index - 1] if index else None):
+            found.append(f"cell {index} opens a section with code; say first what it is for")
+    return found
+
+
+def _ends_in_prose(cell: NotebookNode | None) -> bool:
+    lines = cell.source.strip().splitlines() if cell else []
+    return bool(lines) and not is_heading(lines[-1])
+
+
+def cells_are_short(chapter: Chapter) -> list[str]:
+    found = []
+    for index, cell in chapter.code:
+        n = sum(bool(line.strip()) for line in cell.source.splitlines())
+        if n > HARD:
+            found.append(f"cell {index} has {n} lines, {HARD} is the most; cut it in two")
+        elif n > SHORT and "long" not in tags(cell) and index != chapter.code[0][0]:
+            found.append(f"cell {index} has {n} lines; cut it, or give it the tag `long`")
+    return found
+
+
+def names_have_one_meaning(chapter: Chapter) -> list[str]:
+    """Within one notebook: nothing defined twice, nothing imported and then defined."""
+    found, seen = [], set(dir(builtins))
+    for index, cell in chapter.code:
+        for node in tree(cell).body:
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                seen |= {alias.asname or alias.name for alias in node.names}
+        for name in _definitions(cell):
+            if name in seen:
+                found.append(f"cell {index} gives {name!r} a second meaning; choose another name")
+            seen.add(name)
+    return found
+
+
+def _definitions(cell: NotebookNode) -> list[str]:
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return [node.name for node in tree(cell).body if isinstance(node, kinds)]
+
+
+def defined_in_two_notebooks(chapters: list[Chapter]) -> list[str]:
+    """A concept is built once, in its chapter; a later one imports it."""
+    places = defaultdict(list)
+    for chapter in chapters:
+        for name in {name for _, cell in chapter.code for name in _definitions(cell)}:
+            places[name].append(chapter.path.stem)
+    return [
+        f"{name!r} is defined in {' and '.join(stems)}; import it, or name each for what it does"
+        for name, stems in sorted(places.items())
+        if len(stems) > 1
+    ]
+
+
+def ignored_outputs_are_asserted(chapter: Chapter) -> list[str]:
+    found = []
+    for place, (index, cell) in enumerate(chapter.code):
+        both = [c for _, c in chapter.code[place : place + 2]]
+        asserts = any(isinstance(n, ast.Assert) for c in both for n in ast.walk(tree(c)))
+        if "nbval-ignore-output" in tags(cell) and not asserts:
+            found.append(f"cell {index}'s output is not compared: assert in it or the next cell")
+    return found
+
+
+def figures_have_alternative_text(chapter: Chapter) -> list[str]:
+    found = []
+    for index, cell in chapter.code:
+        for output in cell.outputs:
+            data = output.get("data", {})
+            images = [kind for kind in data if kind.startswith("image/")]
+            if images:
+                found.append(
+                    f"cell {index} stores {images[0]}; show it by figures.show(fig, alt=…)"
+                )
+            if _drawings_without_text(data.get("text/html", "")):
+                found.append(f"cell {index}: a drawing without alternative text; give it alt=…")
+    return found
+
+
+def _drawings_without_text(html: str) -> list[str]:
+    drawings = re.findall(r"<(?:svg|img)\b[^>]*>", re.sub(r"(?s)<script\b.*?</script>", "", html))
+    described = re.compile(r'\b(?:aria-label|alt)="[^"]*\w[^"]*"|aria-hidden="true"')
+    return [drawing for drawing in drawings if not described.search(drawing)]
+
+
+def moving_figures_are_stored_in_the_pages_form(chapter: Chapter) -> list[str]:
+    found = []
+    if "widgets" in chapter.notebook.metadata:
+        found.append("the notebook stores widget state; run `make chapters`")
+    for index, cell in chapter.code:
+        kinds = [kind for output in cell.outputs for kind in output.get("data", {})]
+        if any("widget" in kind for kind in kinds):
+            found.append(f"cell {index} stores a live widget; run `make chapters`")
+        elif re.search(r"\bexplore\(", cell.source) and "text/html" not in kinds:
+            found.append(f"cell {index} calls explore but stores no page; run `make chapters`")
+    return found
+
+
+def the_file_is_small(chapter: Chapter) -> list[str]:
+    size = chapter.path.stat().st_size
+    if size <= MAX_BYTES:
+        return []
+    return [f"{size / 1e6:.1f} MB; at most {MAX_BYTES / 1e6} MB: thin out the moving figures"]
+
+
+def exercises_are_in_step_with_their_files(chapter: Chapter) -> list[str]:
+    written = [(cell.id, cell.source, tags(cell)) for cell in chapter.cells]
+    fresh = from_dict(chapter.notebook)
+    render(fresh, of_chapter(chapter.path))
+    if written == [(cell.id, cell.source, tags(cell)) for cell in fresh.cells]:
+        return []
+    return ["the exercises' cells are behind their files; run `make chapters`"]

@@ -1,0 +1,138 @@
+"""Rules on a chapter's prose. Each takes a chapter and returns complaints."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from functools import cache
+
+from notebooks import ROOT
+from sphinx.util.nodes import _make_id
+
+from chapter import Chapter, items, without_fences
+
+CLOSING = ("What goes wrong", "Summary", "Exercises", "Where next", "Sources")
+_LINK = re.compile(r"(!?)\[(?:[^\]\\]|\\.)*\]\(([^)\s]+)[^)]*\)")
+_MYST = {
+    "a role": re.compile(r"\{[a-zA-Z][\w:.+-]*\}`"),
+    "a directive": re.compile(r"^\s*(?:`{3,}|~{3,}|:{3,})\s*\{", re.MULTILINE),
+    "a target": re.compile(r"^\s*\([\w:-]+\)=\s*$", re.MULTILINE),
+    "a block break or comment": re.compile(r"^\s*(?:\+\+\+|%\s)", re.MULTILINE),
+}
+
+
+def plain_markdown(chapter: Chapter) -> list[str]:
+    """No MyST: it shows raw in Jupyter and Colab."""
+    return [
+        f"cell {index} holds {what} of MyST ({match[0].strip()!r}); write plain Markdown"
+        for index, cell in enumerate(chapter.cells)
+        if cell.cell_type == "markdown"
+        for what, pattern in _MYST.items()
+        for match in pattern.finditer(cell.source)
+    ]
+
+
+def links_lead_somewhere(chapter: Chapter) -> list[str]:
+    found = []
+    for index, cell in enumerate(chapter.cells):
+        if cell.cell_type == "markdown":
+            for is_image, target in _LINK.findall(_without_code(cell.source)):
+                complaint = _bad_link(chapter, is_image, target)
+                if complaint:
+                    found.append(f"cell {index}: {complaint}")
+    return found
+
+
+def _without_code(markdown: str) -> str:
+    return re.sub(r"`[^`]*`|\$[^$]*\$", "", without_fences(markdown))
+
+
+def _bad_link(chapter: Chapter, is_image: str, target: str) -> str | None:
+    scheme, _, key = target.partition(":")
+    if scheme == "cite":
+        return None if key in bibliography() else f"cite:{key} is not in book/references.bib"
+    if scheme == "term":
+        return None if key in glossary() else _unknown_term(key)
+    if scheme in ("http", "https"):
+        return f"the image {target} is on another host" if is_image else None
+    if scheme in ("mailto", "attachment", "data"):
+        return f"{scheme}: does not belong in a chapter"
+    path, _, anchor = target.partition("#")
+    if path and not (chapter.path.parent / path).exists():
+        return f"{target} leads nowhere; the path is relative to chapters/"
+    return f"#{anchor} is not a heading here" if not path and not _has(chapter, anchor) else None
+
+
+def _unknown_term(key: str) -> str:
+    close = difflib.get_close_matches(key, glossary(), n=2)
+    return f"term:{key} is not in book/glossary.md" + (f"; near it: {close}" if close else "")
+
+
+def _has(chapter: Chapter, anchor: str) -> bool:
+    titles = [title for level in range(1, 7) for title in chapter.headings(level)]
+    return anchor.lower() in {slug(title) for title in titles}
+
+
+def slug(text: str) -> str:
+    """The anchor of a heading: lower case, everything else one hyphen."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+@cache
+def bibliography() -> frozenset[str]:
+    """The keys of book/references.bib."""
+    text = (ROOT / "book" / "references.bib").read_text(encoding="utf-8")
+    return frozenset(re.findall(r"^@\w+\{([^,\s]+)\s*,", text, re.MULTILINE))
+
+
+@cache
+def glossary() -> frozenset[str]:
+    """The slugs of the terms of book/glossary.md, as Sphinx makes them: Jacobian, chain-rule-of-…
+
+    The terms are the lines at the margin of its {glossary}.
+    """
+    text = (ROOT / "book" / "glossary.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^`{3,}\{glossary\}\n(.*?)^`{3,}", text, re.DOTALL | re.MULTILINE)
+    lines = (line for block in blocks for line in block.splitlines())
+    terms = (line.strip() for line in lines if re.match(r"[^\s:]", line))
+    return frozenset(_make_id(f"term-{term}").removeprefix("term-") for term in terms)
+
+
+def opens_as_every_chapter(chapter: Chapter) -> list[str]:
+    """'# 7. Title', a promise, what you need, at most five outcomes, the minutes it takes."""
+    found, opening = [], chapter.opening
+    number = int(re.match(r"\d*", chapter.path.stem)[0] or 0)
+    title, _, rest = opening.partition("\n")
+    if not re.fullmatch(rf"# {number}\. \S.*", title):
+        found.append(f"the first line is {title!r}, expected '# {number}. Title'")
+    promise = rest.strip().split("\n\n")[0]
+    if not re.match(r"[^\W\d_]|[“\"*\[]", promise) or len(items(promise)):
+        found.append(f"after the title comes the promise, one sentence; got {promise[:60]!r}")
+    if not re.search(r"you need", opening, re.IGNORECASE):
+        found.append("the opening does not say what you need ('What you need')")
+    if not 1 <= len(items(opening)) <= 5:
+        n = len(items(opening))
+        found.append(f"the opening lists {n} outcomes; expected a list of one to five")
+    if not re.search(r"\d+\s*(?:–\s*\d+\s*)?(?:minutes?|seconds?)|\bone minute\b", opening):
+        found.append("the opening does not say how long the chapter runs ('2 minutes on …')")
+    return found
+
+
+def closes_as_every_chapter(chapter: Chapter) -> list[str]:
+    """The five closing sections, once each, in order; a summary of at most five points."""
+    found = []
+    headings = [h for h in chapter.headings(2) if h.startswith(CLOSING)]
+    order = [next(c for c in CLOSING if h.startswith(c)) for h in headings]
+    if order != list(CLOSING):
+        found.append(f"the closing sections are {order}, expected {list(CLOSING)}")
+    elif chapter.headings(2)[-len(CLOSING) :] != headings:
+        found.append("a section stands among or after the closing ones; move it up")
+    points = items(chapter.section("Summary"))
+    if not 1 <= len(points) <= 5:
+        found.append(f"the summary has {len(points)} points; expected a list of one to five")
+    return found
+
+
+def has_one_title(chapter: Chapter) -> list[str]:
+    titles = chapter.headings(1)
+    return [] if len(titles) == 1 else [f"headings of level 1: {titles}; expected the title alone"]

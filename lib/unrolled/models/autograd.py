@@ -1,0 +1,150 @@
+"""Reverse-mode differentiation of programs on arrays: the engine of chapter 7.
+
+Beside its value an operation keeps its vector–Jacobian product: vjp(g) takes g = ∂L/∂value and
+returns ∂L/∂parent, one array per parent. Shapes are strict: only plain numbers spread unasked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+
+class Tensor:
+    """A read-only float64 copy of data (real numbers, else TypeError) that knows its parents."""
+
+    __array_ufunc__ = None  # `array + tensor` is for Tensor.__radd__, not for numpy
+    shape = property(lambda self: self.value.shape)
+
+    def __init__(self, data: ArrayLike, parents: tuple = (), vjp: Callable = lambda g: ()):
+        if np.asarray(data).dtype.kind not in "biuf":
+            raise TypeError(f"a Tensor holds real numbers, got {type(data).__name__} {data!r}")
+        self.value = np.array(data, dtype=np.float64)
+        self.value.flags.writeable = False  # vjps will read it: to change it, make a new Tensor
+        self.grad, self.parents, self.vjp = None, parents, vjp
+
+    def backward(self) -> None:
+        """Set grad to ∂self/∂tensor, afresh at every call, on each tensor this scalar came from."""
+        if self.shape != ():
+            raise ValueError(f"backward starts at a scalar, got shape {self.shape}: sum it first")
+        order = topological_order(self)
+        for tensor in order:
+            tensor.grad = np.zeros(tensor.shape)
+        self.grad += 1
+        for tensor in reversed(order):
+            for parent, grad in zip(tensor.parents, tensor.vjp(tensor.grad), strict=True):
+                if np.shape(grad) != parent.shape:
+                    raise ValueError(f"vjp gave {np.shape(grad)} to a parent of {parent.shape}")
+                parent.grad += grad  # a value used twice collects from both uses
+
+
+def topological_order(root: Tensor) -> list[Tensor]:
+    """All tensors that root came from, parents first; a loop, so a graph may be of any depth."""
+    order, stack = {}, [root]
+    while stack:
+        waiting = [parent for parent in stack[-1].parents if parent not in order]
+        stack += waiting
+        if not waiting:
+            order[stack.pop()] = True
+    return list(order)
+
+
+def same_shape(*operands: Tensor | ArrayLike) -> tuple[Tensor, ...]:
+    """The operands as tensors of one shape: a plain number takes it, all else must have it."""
+    shapes = [np.shape(a) for a in operands if not np.isscalar(a)] or [()]
+    if len(set(shapes)) > 1:
+        raise ValueError(f"shapes {' and '.join(map(str, shapes))} differ: use broadcast_to")
+    return tuple(a if isinstance(a, Tensor) else Tensor(np.full(shapes[0], a)) for a in operands)
+
+
+def elementwise(formula: str, f: Callable, *slopes: Callable) -> Callable[..., Tensor]:
+    """Operation y = f(a, …) on entries; its Jacobians are diagonal, so each vjp is g · slope."""
+
+    def operation(*operands: Tensor | ArrayLike) -> Tensor:
+        parents = same_shape(*operands)
+        entries = [parent.value for parent in parents]
+        y = f(*entries)
+        return Tensor(y, parents, lambda g: [g * slope(*entries, y) for slope in slopes])
+
+    operation.__doc__ = f"{formula}, entry by entry."
+    return operation
+
+
+add = elementwise("a + b", np.add, lambda a, b, y: 1, lambda a, b, y: 1)
+sub = elementwise("a − b", np.subtract, lambda a, b, y: 1, lambda a, b, y: -1)
+mul = elementwise("a · b", np.multiply, lambda a, b, y: b, lambda a, b, y: a)
+div = elementwise("a / b", np.divide, lambda a, b, y: 1 / b, lambda a, b, y: -y / b)
+exp = elementwise("eᵃ", np.exp, lambda a, y: y)
+log = elementwise("ln a", np.log, lambda a, y: 1 / a)
+tanh = elementwise("tanh a", np.tanh, lambda a, y: 1 - y**2)
+relu = elementwise("max(a, 0)", lambda a: np.maximum(a, 0), lambda a, y: a > 0)
+sigmoid = elementwise("1/(1 + e⁻ᵃ)", lambda a: (1 + np.tanh(a / 2)) / 2, lambda a, y: y * (1 - y))
+
+
+def matmul(a: Tensor | ArrayLike, b: Tensor | ArrayLike) -> Tensor:
+    """a @ b for a of shape (m, k) or (k,) and b of shape (k, n) or (k,)."""
+    a, b = (x if isinstance(x, Tensor) else Tensor(x) for x in (a, b))
+    if not {len(a.shape), len(b.shape)} <= {1, 2} or a.shape[-1] != b.shape[0]:
+        raise ValueError(f"matmul takes (m, k) or (k,) by (k, n) or (k,), got {a.shape}, {b.shape}")
+
+    def vjp(g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        to_a = g @ b.value.T if b.value.ndim == 2 else np.multiply.outer(g, b.value)
+        to_b = a.value.T @ g if a.value.ndim == 2 else np.multiply.outer(a.value, g)
+        return to_a, to_b
+
+    return Tensor(a.value @ b.value, (a, b), vjp)
+
+
+def sum(a: Tensor, axis: int | None = None) -> Tensor:
+    """The sum over one axis, which disappears, or over all entries."""
+    total = a.value.sum(axis, keepdims=True)
+    return Tensor(total.squeeze(axis), (a,), lambda g: (g.reshape(total.shape) * np.ones(a.shape),))
+
+
+def broadcast_to(a: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Copies of a along new leading axes and axes of length 1; the gradient sums over them."""
+    value = np.broadcast_to(a.value, shape)
+    copied = tuple(axis for axis, stride in enumerate(value.strides) if stride == 0)
+    return Tensor(value, (a,), lambda g: (g.sum(copied).reshape(a.shape),))
+
+
+def reshape(a: Tensor, shape: int | tuple[int, ...]) -> Tensor:
+    """The entries of a, row after row, in another shape."""
+    return Tensor(a.value.reshape(shape), (a,), lambda g: (g.reshape(a.shape),))
+
+
+def transpose(a: Tensor) -> Tensor:
+    """The axes of a in reverse order."""
+    return Tensor(a.value.T, (a,), lambda g: (g.T,))
+
+
+def gather(a: Tensor, *ids: ArrayLike) -> Tensor:
+    """a[ids]: one array of ids ≥ 0 picks rows, a second of the same shape picks entries of them."""
+    ids = tuple(map(np.asarray, ids))
+    if len({axis.shape for axis in ids}) > 1 or any(axis.min(initial=0) < 0 for axis in ids):
+        raise ValueError(f"gather takes ids ≥ 0 in arrays of one shape, got {ids}")
+
+    def vjp(g: np.ndarray) -> tuple[np.ndarray]:
+        grad = np.zeros(a.shape)
+        np.add.at(grad, ids, g)  # unlike grad[ids] += g, counts an entry taken twice twice
+        return (grad,)
+
+    return Tensor(a.value[ids], (a,), vjp)
+
+
+def log_softmax(a: Tensor) -> Tensor:
+    """a − ln Σ eᵃ over the last axis; the maximum is taken off first, so nothing overflows."""
+    shifted = a.value - a.value.max(axis=-1, keepdims=True)
+    y = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    return Tensor(y, (a,), lambda g: (g - np.exp(y) * g.sum(axis=-1, keepdims=True),))
+
+
+Tensor.__repr__ = lambda a: f"Tensor({np.array2string(a.value, separator=', ', prefix='Tensor(')})"
+Tensor.T, Tensor.__neg__ = property(transpose), lambda a: mul(a, -1)
+Tensor.__add__ = Tensor.__radd__ = add
+Tensor.__mul__ = Tensor.__rmul__ = mul
+Tensor.__sub__, Tensor.__rsub__ = sub, lambda a, b: sub(b, a)
+Tensor.__truediv__, Tensor.__rtruediv__ = div, lambda a, b: div(b, a)
+Tensor.__matmul__, Tensor.__rmatmul__ = matmul, lambda a, b: matmul(b, a)

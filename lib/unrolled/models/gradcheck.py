@@ -1,0 +1,117 @@
+"""Finite differences: the derivative by its definition, to hold every other derivative to.
+
+A central difference, (f(x + εe) − f(x − εe)) / 2ε, is off by about ε²|f‴|/6 (what the Taylor series
+drops) and by about 10⁻¹⁶|f|/ε (rounding). With ε = 1e-6 and values near 1 that is about 1e-10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `gradcheck` found: the worst entry of a gradient, and whether even that one agrees.
+
+    agrees: every entry lies within the tolerance of the finite difference; also `bool(report)`.
+    index: where the worst entry stands; got, expected: the given and the numerical derivative.
+    numerical: all numerical derivatives, in the shape of the gradient.
+    """
+
+    agrees: bool
+    index: tuple[int, ...]
+    got: float
+    expected: float
+    numerical: np.ndarray = field(repr=False, compare=False)
+
+    @property
+    def error(self) -> float:
+        """|got − expected| at the worst entry."""
+        return abs(self.got - self.expected)
+
+    def __bool__(self) -> bool:
+        return self.agrees
+
+    def __str__(self) -> str:
+        verdict = "agrees" if self.agrees else "DISAGREES"
+        return (
+            f"{verdict}; worst at {self.index}: got {self.got:.9g}, "
+            f"finite differences give {self.expected:.9g} (error {self.error:.1e})"
+        )
+
+
+def numerical_jacobian(
+    f: Callable[[np.ndarray], np.ndarray | float], x: np.ndarray, eps: float = 1e-6
+) -> np.ndarray:
+    """Jacobian of f at x by central differences: J[o, i] = (f(x + εeᵢ)[o] − f(x − εeᵢ)[o]) / 2ε.
+
+    f: takes a float64 array of x's shape, returns a number or an array of shape `out`.
+       It is called 1 + 2·x.size times, each time with a fresh copy, so x stays as it is.
+    x: float64 array of shape `in`. Other dtypes raise TypeError: a step of 1e-6 is lost on
+       integers and in the rounding of float32.
+    eps: step ε > 0, else ValueError. At a kink (relu at 0) the difference straddles both slopes.
+    Returns a float64 array of shape (*out, *in).
+    """
+    x = _float64(x)
+    if not eps > 0:
+        raise ValueError(f"eps must be a positive step, got {eps}")
+    # np.array copies: f may hand out one buffer again and again
+    shape = np.array(f(x.copy()), dtype=np.float64).shape
+    jacobian = np.empty((*shape, *x.shape))
+    for index in np.ndindex(x.shape):
+        above, below = x.copy(), x.copy()
+        above[index] += eps
+        below[index] -= eps
+        step = above[index] - below[index]  # 2ε as it really came out after rounding
+        rise = np.array(f(above), dtype=np.float64) - np.array(f(below), dtype=np.float64)
+        jacobian[(..., *index)] = rise / step
+    return jacobian
+
+
+def gradcheck(
+    f: Callable[[np.ndarray], np.ndarray | float],
+    x: np.ndarray,
+    grad: np.ndarray,
+    *,
+    eps: float = 1e-6,
+    tolerance: float = 1e-6,
+) -> Report:
+    """Compare a derivative of f at x with finite differences and report the worst entry.
+
+    f, x, eps: as for `numerical_jacobian`.
+    grad: the derivative to check, of shape (*out, *in): x's own shape when f returns a number.
+          Another shape raises ValueError with both shapes; nothing is broadcast.
+    tolerance: relative to the larger of the two values, for each entry by itself. Beside it stands
+          the differences' own rounding noise, 100 · 2.2e-16 · max(1, |f|) / ε, so an entry below
+          about 2e-8 cannot be told from zero. NaN never agrees.
+    """
+    numerical = numerical_jacobian(f, x, eps)
+    grad = np.asarray(grad, dtype=np.float64)
+    if grad.shape != numerical.shape:
+        raise ValueError(f"the derivative has shape {grad.shape}, expected {numerical.shape}")
+    if grad.size == 0:
+        raise ValueError(f"nothing to check: the derivative has shape {grad.shape}")
+    size = max(1.0, np.abs(np.asarray(f(np.array(x)), dtype=np.float64)).max())
+    noise = 100 * np.finfo(np.float64).eps * size / eps
+    with np.errstate(invalid="ignore"):  # inf − inf and NaN count as the worst of all, below
+        allowed = tolerance * np.maximum(np.abs(grad), np.abs(numerical)) + noise
+        badness = np.abs(grad - numerical) / allowed
+    badness = np.where(np.isnan(badness), np.inf, badness)
+    index = np.unravel_index(badness.argmax(), badness.shape)
+    return Report(
+        agrees=bool(badness[index] <= 1),
+        index=tuple(int(i) for i in index),
+        got=float(grad[index]),
+        expected=float(numerical[index]),
+        numerical=numerical,
+    )
+
+
+def _float64(x: np.ndarray) -> np.ndarray:
+    x = np.asarray(x)
+    if x.dtype != np.float64:
+        raise TypeError(f"finite differences need a float64 array, got {x.dtype}")
+    return x

@@ -1,0 +1,233 @@
+"""n-gram language models of any order with four ways to smooth them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from unrolled.models.ngram_counts import NGramCounts, Sequences, check_ids
+
+SMOOTHINGS = ("mle", "additive", "absolute", "kneser-ney")
+
+
+class NGram:
+    """p(w | the last `order − 1` tokens), estimated from counts.
+
+    c(hw) is the count of an n-gram, c(h•) the sum over w, h′ the context h without its farthest
+    token, V the number of tokens that can be predicted (all but `bos`):
+
+    - `"mle"`         c(hw) / c(h•). After a context that was never seen this is 0/0: the model
+                      then gives *no* token any mass (a row of −inf), and `sample` refuses.
+    - `"additive"`    (c(hw) + α) / (c(h•) + αV), so 1/V after a context never seen
+                      (Chen & Goodman 1999, section 2.1).
+    - `"absolute"`    max(c(hw) − D, 0) / c(h•) + γ(h) p(w | h′), γ(h) being what the discounts
+                      have freed, with 1/V below the unigrams (section 2.6).
+    - `"kneser-ney"`  the same recursion, but below the highest order c(hw) is the number of
+                      different tokens seen before hw (section 2.7, interpolated). With `modified`
+                      D depends on the count: D₁, D₂, D₃₊ (section 3).
+
+    After a context never seen the last two give all mass to h′. A context shorter than `order − 1`
+    (where a text begins) is answered by the level of its own length.
+
+    `nltk.lm.KneserNeyInterpolated` is this model with `discount=(0, D, …, D)`: it leaves unigrams
+    undiscounted. They part where a text begins, as the first n-grams have nothing before them:
+    nltk's lower orders there miss mass or divide by zero; and nltk predicts padding symbols too.
+    """
+
+    def __init__(
+        self,
+        counts: NGramCounts,
+        smoothing: str = "mle",
+        *,
+        order: int | None = None,
+        alpha: float | None = None,
+        discount: float | Sequence[float] | None = None,
+        modified: bool = False,
+    ):
+        """Smooth the counts; several models may share them.
+
+        order: at most that of the counts, which is the default. alpha: what "additive" adds,
+        default 1. discount: D, or one D per order beginning with the unigrams; by default
+        estimated as n₁ / (n₁ + 2n₂) per order. modified: estimate three per order. Raises
+        ValueError for an impossible combination.
+        """
+        order = counts.order if order is None else order
+        _check_options(order, counts.order, smoothing, alpha, discount, modified)
+        self.counts, self.smoothing, self.order = counts, smoothing, order
+        self.vocab_size, self.bos, self.eos = counts.vocab_size, counts.bos, counts.eos
+        self.interpolates = smoothing in ("absolute", "kneser-ney")
+        self._uniform = np.full(self.vocab_size, 1.0)
+        if self.bos is not None:
+            self._uniform[self.bos] = 0.0
+        self._uniform /= self._uniform.sum()
+        self.discounts = np.zeros((order, 3))  # D for a count of 1, of 2, of 3 and more
+        # Per context length k: p(w | h) = alpha(hw) + gamma(h) · lower(w). The entry at the end,
+        # index −1, answers for an n-gram or a context that was never seen.
+        self._alpha, self._gamma = [], []
+        for k, level in enumerate(counts.levels[:order]):
+            c = level.neighbours if smoothing == "kneser-ney" and k < order - 1 else level.counts
+            context = level.ngrams // self.vocab_size
+            total = np.bincount(context, c, level.n_contexts)
+            freed = np.zeros(len(c))
+            if self.interpolates:
+                self.discounts[k] = _discounts(c, k, discount, modified)
+                freed = np.minimum(np.append(0.0, self.discounts[k])[np.minimum(c, 3)], c)
+            extra = np.bincount(context, freed, level.n_contexts)
+            if smoothing == "additive":
+                added = (1.0 if alpha is None else alpha) * np.count_nonzero(self._uniform)
+                total, extra = total + added, extra + added
+            nothing = total == 0  # Kneser–Ney where the only occurrence begins a text
+            total[nothing], extra[nothing] = 1.0, 1.0
+            self._alpha.append(np.append((c - freed) / total[context], 0.0))
+            self._gamma.append(np.append(extra / total, 0.0 if smoothing == "mle" else 1.0))
+
+    @classmethod
+    def fit(
+        cls,
+        sequences: Sequences,
+        order: int,
+        vocab_size: int,
+        smoothing: str = "mle",
+        *,
+        bos: int | None = None,
+        eos: int | None = None,
+        **options,
+    ) -> NGram:
+        """Count (see `NGramCounts`), then smooth (see `NGram`) with alpha, discount or modified."""
+        return cls(
+            NGramCounts(sequences, order, vocab_size, bos=bos, eos=eos), smoothing, **options
+        )
+
+    @property
+    def n_parameters(self) -> int:
+        """Numbers the model stores: one per n-gram and one per context, of every length."""
+        return sum(len(a) + len(g) - 2 for a, g in zip(self._alpha, self._gamma, strict=True))
+
+    def log_probs(self, contexts: np.ndarray, targets: np.ndarray | None = None) -> np.ndarray:
+        """log p(· | context) in nats for an array of contexts; −inf where p is zero.
+
+        contexts: int (..., m), nearest token last, −1 on the left where a context is shorter; only
+        the last `order − 1` columns are read. targets: int (...). Returns (..., V), or with targets
+        their log-probabilities only, (...). Raises ValueError for shapes or ids that do not fit.
+        """
+        contexts = np.asarray(contexts)
+        if not contexts.ndim or (contexts.size and contexts.dtype.kind not in "iu"):
+            raise ValueError(
+                f"contexts must be integers (..., m), got {contexts.dtype} {contexts.shape}"
+            )
+        shape, m = contexts.shape[:-1], min(contexts.shape[-1], self.order - 1)
+        contexts = contexts[..., contexts.shape[-1] - m :].astype(np.int64)
+        contexts = contexts.reshape(math.prod(shape), m)
+        check_ids(contexts, -1, self.vocab_size, "contexts")
+        if np.any((contexts[:, 1:] < 0) & (contexts[:, :-1] >= 0)):
+            raise ValueError("−1 may stand only to the left of a context's tokens")
+        if targets is not None:
+            targets = np.asarray(targets)
+            if targets.shape != shape:
+                raise ValueError(f"targets must have shape {shape}, got {targets.shape}")
+            check_ids(targets, 0, self.vocab_size, "targets")
+            targets = targets.astype(np.int64).reshape(-1)
+        with np.errstate(divide="ignore"):
+            out = np.log(self._probs(contexts, targets))
+        return out.reshape(shape if targets is not None else (*shape, self.vocab_size))
+
+    def score(self, sequences: Sequences) -> np.ndarray:
+        """log p in nats of every token of the sequences, and of `eos`, end to end: (n,)."""
+        tokens, before = self.counts.join(sequences)
+        t = np.flatnonzero(before >= (self.bos is not None))
+        back = np.arange(self.order - 1, 0, -1)
+        contexts = np.where(before[t, None] >= back, tokens[t[:, None] - back], -1)
+        return self.log_probs(contexts, tokens[t])
+
+    def __call__(self, tokens: np.ndarray) -> np.ndarray:
+        """The book's contract: tokens (B, T) → log-probabilities of what follows, (B, T, V)."""
+        tokens = np.asarray(tokens)
+        if tokens.ndim != 2:
+            raise ValueError(f"tokens must have shape (B, T), got {tokens.shape}")
+        m = self.order - 1
+        padded = np.pad(tokens, ((0, 0), (m, 0)), constant_values=-1)
+        last_m = np.arange(tokens.shape[1])[:, None] + np.arange(1, m + 1)  # (T, m)
+        return self.log_probs(padded[:, last_m])
+
+    def sample(
+        self, rng: np.random.Generator, n_tokens: int, prompt: Sequence[int] = ()
+    ) -> np.ndarray:
+        """Roll the weighted die until `eos` or `n_tokens`: the new ids, int64 (≤ n_tokens,).
+
+        Raises ValueError where an "mle" model meets a context that was never seen.
+        """
+        if not isinstance(rng, np.random.Generator):
+            raise TypeError(f"rng must be a numpy.random.Generator, got {type(rng).__name__}")
+        history = [*([] if self.bos is None else [self.bos]), *map(int, prompt)]
+        new: list[int] = []
+        while len(new) < n_tokens and (not new or new[-1] != self.eos):
+            context = (history + new)[-self.order + 1 :] if self.order > 1 else []
+            probs = np.exp(self.log_probs(np.array(context, dtype=np.int64)))
+            if not probs.any():
+                raise ValueError(f"the context {context} was never seen: nothing to sample from")
+            new.append(int(rng.choice(self.vocab_size, p=probs / probs.sum())))
+        return np.array(new, dtype=np.int64)
+
+    def _probs(self, contexts: np.ndarray, targets: np.ndarray | None) -> np.ndarray:
+        """The recursion from the shortest context up: (N, V), or (N,) for targets only."""
+        full = targets is None
+        uniform = self._uniform if full else self._uniform[targets]
+        probs = np.broadcast_to(uniform, (len(contexts), self.vocab_size)) if full else uniform
+        for k, rows in enumerate(self.counts.walk(contexts)):
+            seen = self._seen(k, rows, targets)
+            gamma = self._gamma[k][rows]
+            level = seen + (gamma[:, None] if full else gamma) * (
+                probs if self.interpolates else uniform
+            )
+            reaches = contexts[:, -k] >= 0 if k else np.ones(len(contexts), dtype=bool)
+            probs = np.where(reaches[:, None] if full else reaches, level, probs)
+        return probs
+
+    def _seen(self, k: int, rows: np.ndarray, targets: np.ndarray | None) -> np.ndarray:
+        """alpha of the n-grams seen after the contexts in `rows`: (N, V), or the targets' (N,)."""
+        if targets is not None:
+            return self._alpha[k][self.counts.find(k, rows, targets)]
+        out = np.zeros((len(rows), self.vocab_size))
+        which, tokens, ngrams = self.counts.continuations(k, rows)
+        out[which, tokens] = self._alpha[k][ngrams]
+        return out
+
+
+def _discounts(counts: np.ndarray, k: int, discount, modified: bool) -> tuple[float, ...]:
+    """(D₁, D₂, D₃₊) of order k + 1: as given, or estimated from n₁ … n₄, the counts of counts.
+
+    Where a text is too small for the estimate (an nᵢ is 0, or a D falls outside 0 … i): 1/2, or
+    modified 1/2, 1, 3/2, KenLM's fallback.
+    """
+    if discount is not None:
+        return (float(discount if np.isscalar(discount) else discount[k]),) * 3
+    n = np.bincount(np.minimum(counts, 5), minlength=6)
+    if n[1:3].all():
+        y = n[1] / (n[1] + 2 * n[2])
+        if not modified:
+            return (y, y, y)
+        if n[3:5].all():
+            estimate = tuple(i - (i + 1) * y * n[i + 1] / n[i] for i in (1, 2, 3))
+            if all(0 <= d <= i for i, d in enumerate(estimate, start=1)):
+                return estimate
+    return (0.5, 1.0, 1.5) if modified else (0.5, 0.5, 0.5)
+
+
+def _check_options(order, longest, smoothing, alpha, discount, modified) -> None:
+    if not 1 <= order <= longest:
+        raise ValueError(f"order must lie between 1 and the counts' {longest}, got {order}")
+    if smoothing not in SMOOTHINGS:
+        raise ValueError(f"smoothing must be one of {', '.join(SMOOTHINGS)}; got {smoothing!r}")
+    if alpha is not None and (smoothing != "additive" or not 0 < alpha < math.inf):
+        raise ValueError(f'alpha must be > 0 and goes with "additive"; got {alpha}, {smoothing!r}')
+    if modified and (smoothing != "kneser-ney" or discount is not None):
+        raise ValueError('modified=True goes with "kneser-ney" and estimates its own discounts')
+    if discount is not None:
+        if smoothing not in ("absolute", "kneser-ney"):
+            raise ValueError(f'discount goes with "absolute" or "kneser-ney", got {smoothing!r}')
+        if not np.isscalar(discount) and len(discount) != order:
+            raise ValueError(f"discount must be one number or {order}, got {len(discount)}")
+        if not all(0 <= d <= 1 for d in np.atleast_1d(discount)):
+            raise ValueError(f"a discount must lie between 0 and 1, got {discount}")

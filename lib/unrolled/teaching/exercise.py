@@ -1,0 +1,177 @@
+"""The one-file form of an exercise: a plain Python module, read in cells marked `# %%`.
+
+    r\"""Title on the first line
+
+    The statement, in Markdown.
+    \"""
+    import numpy as np
+    from unrolled.teaching.exercise import call
+
+    kind, level, points = "code", 1, 2      # code | paper | experiment; level 1–3
+
+    # %% starter                            (optional: made from the solution where it is missing)
+    # %% solution                           the function, class or value named like the file
+    # %% explanation                        explanation = r\"""why, in Markdown\"""
+    # %% tests                              def tests(rng): yield call(…)
+    # %% wrong                              wrong = {"what is wrong": a wrong answer, …}
+
+The answer is a callable (tests yield its calls) or a value (of a paper exercise, say; then there
+are no tests and `tolerance` may be set). Optional functions: `use(answer, *args)` says how the
+answer is used where a plain call would not do, and may return only what can cross as JSON
+(see `wire`); `judge(output, *args)` returns a complaint or None where the right answer is not
+unique. Wrong answers explain themselves: who computes what a wrong answer computes is told its
+key, so a key is a clause such as "the maximum is not subtracted first".
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from textwrap import dedent
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+KINDS = ("code", "paper", "experiment")
+VALUE_TOLERANCE = 5e-3  # a value worked out by hand is given to about three digits
+CALL_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Call:
+    """One test: the arguments, and how the output is judged."""
+
+    args: tuple[Any, ...]
+    hint: str = ""
+    visible: bool = False
+    tolerance: float = CALL_TOLERANCE
+
+
+def call(
+    *args: Any, hint: str = "", visible: bool = False, tolerance: float = CALL_TOLERANCE
+) -> Call:
+    """A test with these arguments. visible: shown as an example beside the statement."""
+    return Call(args, hint, visible, tolerance)
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """An exercise read from its module. All texts are Markdown or Python source."""
+
+    chapter: str  # slug of the package, "c07_backprop"
+    name: str
+    title: str
+    statement: str
+    kind: str
+    level: int
+    points: int
+    starter: str
+    solution: Any  # the object itself
+    solution_source: str
+    explanation: str
+    wrong: dict[str, Any]
+    is_value: bool
+    tolerance: float = VALUE_TOLERANCE
+    tests: Callable[[np.random.Generator], Iterator[Call]] | None = None
+    use: Callable[..., Any] | None = None
+    judge: Callable[..., str | None] | None = None
+
+    def calls(self, seed: int) -> list[Call]:
+        """The tests for this seed: fresh arguments, the same for the same seed."""
+        if self.is_value:
+            return [Call((), tolerance=self.tolerance)]
+        return list(self.tests(np.random.default_rng(seed)))
+
+    @staticmethod
+    def from_module(module: ModuleType) -> Exercise:
+        """Read an exercise; ValueError names the file and what it lacks."""
+        return _read(module)
+
+
+def _read(module: ModuleType) -> Exercise:
+    *_, chapter, name = ("", *module.__name__.split("."))
+    source = inspect.getsource(module)
+    found = vars(module)
+
+    def need(ok: Any, what: str) -> None:
+        if not ok:
+            raise ValueError(f"exercise {chapter}/{name}: {what}")
+
+    title, _, statement = (inspect.getdoc(module) or "").partition("\n")
+    need(title and statement.strip(), "the docstring holds a title, an empty line, a statement")
+    need(found.get("kind") in KINDS, f"kind is one of {KINDS}, got {found.get('kind')!r}")
+    need(found.get("level") in (1, 2, 3), f"level is 1, 2 or 3, got {found.get('level')!r}")
+    points = found.get("points")
+    need(isinstance(points, int) and points > 0, f"points is a whole number, got {points!r}")
+    need(name in found, f"nothing is named {name!r}, like the file")
+    sections = _sections(source)
+    need("solution" in sections, "there is no cell '# %% solution'")
+    need(isinstance(found.get("wrong"), dict), "`wrong` is a dict: what is wrong -> wrong answer")
+    need(found.get("explanation"), "`explanation` is missing")
+    solution = found[name]
+    is_value = not callable(solution)
+    need(is_value or "tests" in found, "`tests(rng)` is missing")
+    starter = found.get("starter")
+    return Exercise(
+        chapter=chapter,
+        name=name,
+        title=title.strip(),
+        statement=statement.strip(),
+        kind=found["kind"],
+        level=found["level"],
+        points=points,
+        starter=dedent(starter).strip() if starter else _starter(name, solution, sections),
+        solution=solution,
+        solution_source=sections["solution"],
+        explanation=dedent(found["explanation"]).strip(),
+        wrong=found["wrong"],
+        is_value=is_value,
+        **{k: found[k] for k in ("tolerance", "tests", "use", "judge") if k in found},
+    )
+
+
+def _sections(source: str) -> dict[str, str]:
+    parts = re.split(r"(?m)^# %% *(\w+).*$\n?", source)
+    return dict(zip(parts[1::2], (p.strip() for p in parts[2::2]), strict=True))
+
+
+def _starter(name: str, solution: Any, sections: dict[str, str]) -> str:
+    """The solution with its answer taken out: signature and docstring, or the keys of a dict."""
+    if isinstance(solution, dict):
+        return _starter_of_dict(name, [_literal(key) for key in solution])
+    if not callable(solution):
+        return f"{name} = ..."
+    source = sections["solution"]
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            first = node.body[0]
+            documented = ast.get_docstring(node) is not None
+            last = first.end_lineno if documented else _header_end(node, source)
+            lines = source.splitlines()[node.lineno - 1 : last]
+            return "\n".join([*lines, "    return ...  # your code here"])
+    raise ValueError(f"exercise {name}: write `starter`; it is not made from a class")
+
+
+def _starter_of_dict(name: str, keys: list[str]) -> str:
+    """Formatted as ruff would, since the starter becomes a cell of the notebook."""
+    line = f"{name} = {{{', '.join(f'{key}: ...' for key in keys)}}}"
+    if len(line) <= 88:  # the width of the chapters, see chapters/ruff.toml
+        return line
+    return "\n".join([f"{name} = {{", *(f"    {key}: ...," for key in keys), "}"])
+
+
+def _literal(key: Any) -> str:
+    return json.dumps(key, ensure_ascii=False) if isinstance(key, str) else repr(key)
+
+
+def _header_end(node: ast.FunctionDef, source: str) -> int:
+    lines = source.splitlines()
+    end = node.body[0].lineno - 1
+    while not lines[end - 1].rstrip().endswith(":"):  # comments above the first statement
+        end -= 1
+    return end

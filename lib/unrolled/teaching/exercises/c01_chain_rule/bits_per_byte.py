@@ -1,0 +1,58 @@
+r"""From nats to bits per byte
+
+A model has scored a text token by token. Write `bits_per_byte(log_probs, text)`, where `log_probs`
+is an array with the natural logarithm of each token's probability (the end symbol's included, when
+there is one), and `text` is the string that was scored. Return the bits that the model needs per
+byte of the text in UTF-8.
+"""
+
+import numpy as np
+
+from unrolled.teaching.exercise import call
+
+kind, level, points = "code", 1, 2
+
+
+# %% solution
+def bits_per_byte(log_probs, text):
+    """Code length in bits for each byte of the text in UTF-8."""
+    return float(-log_probs.sum() / np.log(2) / len(text.encode("utf-8")))
+
+
+# %% explanation
+explanation = r"""
+The code length of the text in nats is $-\sum_i \ln p(x_i \mid x_{<i})$; one bit is $\ln 2$ nats.
+It is divided by what every reader of the text agrees on, its bytes, and not by the number of
+tokens, which depends on the tokeniser. *käse* has four characters and five bytes.
+"""
+
+
+# %% tests
+def tests(rng):
+    yield call(np.log(np.array([0.5, 0.25, 0.25, 0.5])), "abc", visible=True)
+    for text in ["the mouse ate the cheese", "die maus aß den käse", "où est le fromage ?"]:
+        n = int(rng.integers(5, 31))
+        yield call(np.log(rng.uniform(0.01, 0.9, n)), text)
+
+
+# %% wrong
+wrong = {
+    "this is in nats; one bit is ln 2 nats": lambda lp, text: -lp.sum() / len(text.encode()),
+    "the sign is missing: a code length is positive": (
+        lambda lp, text: lp.sum() / np.log(2) / len(text.encode())
+    ),
+    "this divides by characters; letters such as ä take two bytes": (
+        lambda lp, text: -lp.sum() / np.log(2) / len(text)
+    ),
+    "this is bits per token; tokens are not bytes": lambda lp, text: -lp.mean() / np.log(2),
+    "this multiplies by ln 2 where it must divide": (
+        lambda lp, text: -lp.sum() * np.log(2) / len(text.encode())
+    ),
+    "the log-probabilities are averaged first and then divided again": (
+        lambda lp, text: -lp.mean() / np.log(2) / len(text.encode())
+    ),
+    "this is bits for the whole text": lambda lp, text: -lp.sum() / np.log(2),
+    "a second logarithm was taken: the input already holds logarithms": (
+        lambda lp, text: -np.log2(-lp).sum() / len(text.encode())
+    ),
+}

@@ -1,0 +1,99 @@
+r"""Is English easier to read backwards?
+
+The chain rule is exact in every order. A *model* is an approximation, and nothing says that it
+approximates both directions equally well. Write `both_ways(train, test, order)`: train a
+Kneser–Ney model on the characters of `train`, once as they stand and once with the text reversed,
+and return the pair (forwards, backwards) of bits per character on `test`.
+
+Make the ids with `CharTokenizer.train(train + test)`, train with
+`NGram.fit(ids, order, vocab_size, "kneser-ney")`, score with `model.score(ids)`; no start or end
+symbols. When it passes, run it on the small Shakespeare corpus for orders 2 to 6. What did you
+predict? What is the difference between the directions, beside the difference between the orders?
+"""
+
+import numpy as np
+
+from unrolled.data import corpora
+from unrolled.data.tokens import CharTokenizer
+from unrolled.models.ngram import NGram
+from unrolled.teaching.exercise import call
+
+kind, level, points = "experiment", 3, 4
+
+
+# %% solution
+def both_ways(train, test, order):
+    """Bits per character of test, forwards and backwards."""
+    tokenizer = CharTokenizer.train(train + test)
+    bits = []
+    for step in (1, -1):
+        ids = tokenizer.encode(train)[::step]
+        model = NGram.fit(ids, order, tokenizer.vocab_size, "kneser-ney")
+        log_probs = model.score(tokenizer.encode(test)[::step])
+        bits.append(float(-log_probs.mean() / np.log(2)))
+    return tuple(bits)
+
+
+# %% explanation
+explanation = r"""
+The directions agree to about a thousandth of a bit, while each further character of context is
+worth tenths of a bit up to order 5. Counting explains it. Without smoothing the text has probability
+$\prod_i c(x_{i-n+1} \dots x_i) / c(x_{i-n+1} \dots x_{i-1})$ forwards; backwards each n-gram is divided
+by the count of its *last* $n - 1$ characters in place of its first. Along a text both products divide
+by the same list of counts, except at the two ends. What is left is due to the smoothing. No such
+argument holds for a neural network.
+"""
+
+
+# %% tests
+def tests(rng):
+    text = corpora.load("shakespeare-small").train
+    starts = rng.integers(0, len(text) - 6000, size=3)
+    for start, order in zip(starts.tolist(), (2, 3, 5), strict=True):
+        yield call(text[start : start + 4000], text[start + 4000 : start + 6000], order)
+    yield call("the cheese ate the mouse " * 9, "the mouse ate the cheese ", 3, visible=True)
+
+
+# %% wrong
+def variant(*, train_step=-1, test_step=-1, scale=np.log(2), total=False, offset=0, smoothing=None):
+    """A wrong answer: the solution with one of its choices changed."""
+
+    def answer(train, test, order):
+        tokenizer = CharTokenizer.train(train + test)
+        bits = []
+        for backwards in (False, True):
+            a, b = (train_step, test_step) if backwards else (1, 1)
+            model = NGram.fit(
+                tokenizer.encode(train)[::a],
+                order + offset,
+                tokenizer.vocab_size,
+                smoothing or "kneser-ney",
+            )
+            log_probs = model.score(tokenizer.encode(test)[::b])
+            bits.append(float(-(log_probs.sum() if total else log_probs.mean()) / scale))
+        return tuple(bits)
+
+    return answer
+
+
+def exchanged(train, test, order):
+    return both_ways(train, test, order)[::-1]
+
+
+def scores_train(train, test, order):
+    return both_ways(train, train, order)
+
+
+wrong = {
+    "only the training text is reversed; the test text must be read the same way": (
+        variant(test_step=1)
+    ),
+    "only the test text is reversed; the model was trained forwards": variant(train_step=1),
+    "nothing is reversed, so both numbers are the forward one": variant(train_step=1, test_step=1),
+    "these are nats; divide by ln 2": variant(scale=1.0),
+    "these are bits for the whole text; divide by its characters": variant(total=True),
+    "the order is one too high: order 3 reads two characters": variant(offset=1),
+    "the smoothing is additive; the exercise asks for Kneser–Ney": variant(smoothing="additive"),
+    "the pair is (backwards, forwards)": exchanged,
+    "this scores the training text itself": scores_train,
+}

@@ -1,0 +1,90 @@
+r"""Which language, without underflow
+
+Write `posterior(log_likelihoods, prior)`. `log_likelihoods` has shape $(N, L)$: for each of $N$
+texts its natural log-probability under each of $L$ language models. `prior` has shape $(L,)$ and
+sums to one. Return $P(\text{language} \mid \text{text})$, of shape $(N, L)$.
+
+A page of text has log-probabilities around −5,000. Your function must survive them.
+"""
+
+import numpy as np
+
+from unrolled.teaching.exercise import call
+
+kind, level, points = "code", 2, 3
+
+
+# %% solution
+def posterior(log_likelihoods, prior):
+    """Posterior (N, L) over languages; each row sums to one."""
+    log_joint = log_likelihoods + np.log(prior)
+    log_joint = log_joint - log_joint.max(axis=1, keepdims=True)
+    joint = np.exp(log_joint)
+    return joint / joint.sum(axis=1, keepdims=True)
+
+
+# %% explanation
+explanation = r"""
+Bayes' rule in logarithms is a sum: $\log P(\text{text} \mid \ell) + \log P(\ell)$. Before going back
+to probabilities, subtract each row's largest entry. Numerator and denominator shrink by the same
+factor, so the quotient is unchanged, but now the largest exponential is $e^0 = 1$ and the
+denominator lies between 1 and $L$.
+"""
+
+
+# %% tests
+def tests(rng):
+    yield call(
+        np.log(np.array([[0.02, 0.01], [0.001, 0.003]])), np.array([0.25, 0.75]), visible=True
+    )
+    for n, n_languages in [(1, 3), (5, 2), (4, 7)]:
+        prior = rng.dirichlet(np.full(n_languages, 2.0))
+        yield call(rng.normal(-9, 2, (n, n_languages)), prior)
+    yield call(
+        -5000 + rng.normal(0, 3, (3, 4)),
+        rng.dirichlet(np.ones(4)),
+        hint="these texts are a page long",
+    )
+    square = rng.normal(-9, 2, (3, 3))
+    yield call(square, np.array([0.7, 0.2, 0.1]), hint="N = L here: which axis is which?")
+
+
+# %% wrong
+def rows(x):
+    return x / x.sum(axis=1, keepdims=True)
+
+
+def stable(log_joint):
+    return rows(np.exp(log_joint - log_joint.max(axis=1, keepdims=True)))
+
+
+def in_place(log_likelihoods, prior):
+    log_likelihoods += np.log(prior)
+    return stable(log_likelihoods)
+
+
+def hard(log_likelihoods, prior):
+    log_joint = log_likelihoods + np.log(prior)
+    return (log_joint == log_joint.max(axis=1, keepdims=True)).astype(float)
+
+
+wrong = {
+    "the prior is left out": lambda ll, prior: stable(ll),
+    "the prior is added without its logarithm": lambda ll, prior: stable(ll + prior),
+    "the logarithm of the prior is subtracted": lambda ll, prior: stable(ll - np.log(prior)),
+    "np.exp of −5,000 is 0, and 0/0 is not a number: subtract the row's maximum first": (
+        lambda ll, prior: rows(np.exp(ll) * prior)
+    ),
+    "each column sums to one; each row must": (lambda ll, prior: stable((ll + np.log(prior)).T).T),
+    "the whole table sums to one; each row must": (
+        lambda ll, prior: stable((ll + np.log(prior)).reshape(1, -1)).reshape(ll.shape)
+    ),
+    "this is the joint probability scaled to a maximum of one; divide by the row's sum": (
+        lambda ll, prior: np.exp(
+            ll + np.log(prior) - (ll + np.log(prior)).max(axis=1, keepdims=True)
+        )
+    ),
+    "these are logarithms of the posterior": lambda ll, prior: np.log(stable(ll + np.log(prior))),
+    "this takes the best language as certain; the others keep some probability": hard,
+    "`+=` writes into the caller's log-likelihoods": in_place,
+}

@@ -1,0 +1,110 @@
+r"""How far to trust the longer context
+
+A mixture needs no discounts at all: [Jelinek and Mercer (1980)](cite:jelinek1980) take
+$P(w \mid u) = \lambda\, P_2(w \mid u) + (1 - \lambda)\, P_1(w)$ with one weight $\lambda$ for all
+contexts, and choose $\lambda$ so that *held-out* text becomes most probable.
+
+Write `interpolation_weight(p_long, p_short)`. Both are arrays `(N,)`: the probabilities that the
+two models give to each of the N tokens of a held-out text; `p_short` is positive everywhere. Return
+the $\lambda$ between 0 and 1 that maximises the probability of the text, to four decimals. The
+log-likelihood is concave in $\lambda$, so any search finds it; the classical one starts at 1/2 and
+repeats: replace $\lambda$ by the mean over the tokens of the share
+$\lambda\, p_{\text{long}} / (\lambda\, p_{\text{long}} + (1 - \lambda)\, p_{\text{short}})$.
+
+Then run it on Shakespeare. Score `valid_ids` with a maximum likelihood bigram and an add-one
+unigram model, and do the same with `train_ids` in the place of held-out text. Before you run:
+which of the two weights is larger, and why is one of them useless?
+"""
+
+import numpy as np
+
+from unrolled.teaching.exercise import call
+
+kind, level, points = "experiment", 3, 4
+
+
+# %% solution
+def interpolation_weight(p_long, p_short):
+    """The weight of p_long (N,) in a mixture with p_short (N,) that makes the text likeliest."""
+    weight = 0.5
+    for _ in range(10_000):
+        long_part = weight * p_long
+        better = np.mean(long_part / (long_part + (1 - weight) * p_short))
+        if abs(better - weight) < 1e-9:
+            break
+        weight = better
+    return float(better)
+
+
+# %% explanation
+explanation = r"""
+Each step asks, for every token, which of the two models is the likelier to have produced it, and
+makes $\lambda$ the average answer. This is the EM algorithm with one unknown; no step lowers the
+likelihood.
+
+```python
+bigram = NGram.fit(train_ids, 2, V)
+unigram = NGram.fit(train_ids, 1, V, "additive", alpha=1)
+for ids in (valid_ids, train_ids):
+    print(interpolation_weight(np.exp(bigram.score(ids)), np.exp(unigram.score(ids))))
+```
+
+On its own training text the bigram model has seen every pair, and the weight runs close to 1. That
+weight is useless, because it was chosen where the zeros do not show. On held-out text it is
+smaller. A constant of a smoothing method is chosen on text that the counts have not seen, which is
+why this method was called *deleted* interpolation: part of the training text was deleted from the
+counts and kept for the weights.
+"""
+
+
+# %% tests
+def tests(rng):
+    yield call(np.array([0.5, 0.0]), np.array([0.1, 0.1]), visible=True, tolerance=2e-4)
+    for n in (13, 101, 997):
+        p_short = rng.beta(1, 9, size=n) + 1e-6
+        p_long = rng.beta(1, 4, size=n) * (rng.random(n) < 0.6)
+        yield call(p_long, p_short, tolerance=2e-4)
+    p_long = np.array([0.9, 0.9, 0.9, 1e-6])
+    yield call(p_long, np.full(4, 0.02), tolerance=2e-4, hint="the product counts, not the sum")
+
+
+# %% wrong
+def one_step(p_long, p_short):
+    return float(np.mean(p_long / (p_long + p_short)))
+
+
+def by_mean(p_long, p_short):
+    return float(p_long.mean() > p_short.mean())
+
+
+def drops_zeros(p_long, p_short):
+    seen = p_long > 0
+    return interpolation_weight(p_long[seen], p_short[seen])
+
+
+def coarse(p_long, p_short):
+    grid = np.linspace(0, 1, 11)[:-1]
+    fits = [np.log(w * p_long + (1 - w) * p_short).sum() for w in grid]
+    return float(grid[int(np.argmax(fits))])
+
+
+wrong = {
+    "one step from 1/2 is not enough; repeat until the weight stays": one_step,
+    "this is the weight of the shorter model": (
+        lambda p_long, p_short: 1 - interpolation_weight(p_long, p_short)
+    ),
+    "the mean probability was maximised, which is always at 0 or 1; the likelihood is a product": (
+        by_mean
+    ),
+    "this is the share of tokens for which the longer model is better, not the likeliest weight": (
+        lambda p_long, p_short: float(np.mean(p_long > p_short))
+    ),
+    "tokens that the longer model never saw were left out; they are the reason for the mixture": (
+        drops_zeros
+    ),
+    "the grid is too coarse for four decimals": coarse,
+    "the weight is the share of tokens that the longer model has seen": (
+        lambda p_long, p_short: float(np.mean(p_long > 0))
+    ),
+    "the weight was not chosen: 1/2 is only the start": lambda p_long, p_short: 0.5,
+}

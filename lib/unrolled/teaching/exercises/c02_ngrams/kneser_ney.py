@@ -1,0 +1,118 @@
+r"""Kneser–Ney from a matrix of counts
+
+Write `kneser_ney(counts, discount)` for bigrams. `counts[u, w]` is $\#(u\,w)$, an integer array
+`(V, V)`, and `discount` is $D$ with $0 < D < 1$. Return the matrix `(V, V)` of
+
+$$
+P(w \mid u) = \frac{\max(\#(u\,w) - D,\, 0)}{\#(u\,\bullet)}
+  + \frac{D\,N_{1+}(u\,\bullet)}{\#(u\,\bullet)}\, P_{\mathrm{cont}}(w),
+\qquad
+P_{\mathrm{cont}}(w) = \frac{N_{1+}(\bullet\,w)}{N_{1+}(\bullet\,\bullet)}.
+$$
+
+A context that was never seen gets $P_{\mathrm{cont}}$ itself. Every row sums to one.
+"""
+
+import numpy as np
+
+from unrolled.teaching.exercise import call
+
+kind, level, points = "code", 3, 4
+
+
+# %% solution
+def kneser_ney(counts, discount):
+    """Interpolated Kneser–Ney P(w | u) in row u, (V, V), from bigram counts (V, V)."""
+    seen = counts > 0
+    continuation = seen.sum(axis=0) / seen.sum()  # (V,) in how many contexts a word ends
+    totals = counts.sum(axis=1, keepdims=True)  # (V, 1)
+    freed = discount * seen.sum(axis=1, keepdims=True)  # (V, 1), in counts
+    share = np.maximum(counts - discount, 0) + freed * continuation  # sums to totals
+    return np.where(totals > 0, share / np.maximum(totals, 1), continuation)
+
+
+# %% explanation
+explanation = r"""
+The whole model needs two things of the matrix: the counts, and where they are positive. Summing
+`counts > 0` down a column counts the contexts before a word; along a row, the words after a
+context. Row by row the discounts take $D\,N_{1+}(u\,\bullet)$ counts away and
+`freed * continuation` hands exactly as many out again, since `continuation` sums to one.
+`np.maximum(totals, 1)` only keeps the division quiet in the rows that `np.where` replaces.
+"""
+
+
+# %% tests
+def tests(rng):
+    yield call(np.array([[0, 3, 0], [1, 0, 1], [0, 1, 0]]), 0.75, visible=True)
+    for n_words, discount in [(3, 0.5), (7, 0.75), (11, 0.9)]:
+        counts = rng.poisson(0.8, size=(n_words, n_words))
+        counts[0, :2] = (3, 1)  # one context is certainly there
+        yield call(counts, discount)
+    counts = rng.poisson(1.5, size=(5, 5))
+    counts[0, 0], counts[3] = 2, 0
+    yield call(counts, 0.7, hint="the context 3 was never seen")
+
+
+# %% wrong
+def mixed(counts, discount, lower, freed=None, kept=None):
+    seen = counts > 0
+    totals = counts.sum(axis=1, keepdims=True)
+    freed = discount * seen.sum(axis=1, keepdims=True) if freed is None else freed
+    kept = np.maximum(counts - discount, 0) if kept is None else kept
+    return np.where(totals > 0, (kept + freed * lower) / np.maximum(totals, 1), lower)
+
+
+def continuation_of(counts):
+    return (counts > 0).sum(axis=0) / (counts > 0).sum()
+
+
+def successors(counts, discount):
+    seen = counts > 0
+    return mixed(counts, discount, seen.sum(axis=1) / seen.sum())
+
+
+def back_off(counts, discount):
+    lower = continuation_of(counts)
+    return np.where(counts > 0, np.maximum(counts - discount, 0) / np.maximum(
+        counts.sum(axis=1, keepdims=True), 1), mixed(counts, discount, lower))  # fmt: skip
+
+
+def unseen_rows(counts, discount, value):
+    matrix = kneser_ney(counts, discount)
+    matrix[counts.sum(axis=1) == 0] = value
+    return matrix
+
+
+wrong = {
+    "the lower distribution is the raw unigram count; this is absolute discounting": (
+        lambda counts, discount: mixed(counts, discount, counts.sum(axis=0) / counts.sum())
+    ),
+    "the lower distribution counts the successors of w, not its predecessors": successors,
+    "the lower distribution is uniform": (
+        lambda counts, discount: mixed(counts, discount, np.full(len(counts), 1 / len(counts)))
+    ),
+    "γ forgets how many different words were discounted, so rows sum to less than one": (
+        lambda counts, discount: mixed(counts, discount, continuation_of(counts), freed=discount)
+    ),
+    "the counts are not discounted, so rows sum to more than one": (
+        lambda counts, discount: mixed(counts, discount, continuation_of(counts), kept=counts)
+    ),
+    "D is taken from the counts of zero as well; they become negative": (
+        lambda counts, discount: mixed(
+            counts, discount, continuation_of(counts), kept=counts - discount
+        )
+    ),
+    "the lower distribution reaches only the unseen words; interpolation gives it to all": back_off,
+    "a context never seen got a row of zeros": (
+        lambda counts, discount: unseen_rows(counts, discount, 0.0)
+    ),
+    "a context never seen got the uniform distribution, not the continuation distribution": (
+        lambda counts, discount: unseen_rows(counts, discount, 1 / len(counts))
+    ),
+    "a context never seen gives 0/0": (
+        lambda counts, discount: unseen_rows(counts, discount, np.nan)
+    ),
+    "rows and columns are exchanged": (
+        lambda counts, discount: kneser_ney(counts.T, discount).T
+    ),
+}  # fmt: skip

@@ -1,0 +1,124 @@
+r"""No valley to be caught in
+
+Take the softmax loss of one example, $L(W) = -\,y \cdot \ln \mathrm{softmax}(W x)$ with
+$W \in \mathbb{R}^{V \times d}$ laid out row after row, as in this chapter. On paper:
+
+1. Differentiate the gradient $(\hat y - y)\,x^\top$ once more, and write the Hessian
+   $H \in \mathbb{R}^{Vd \times Vd}$,
+   $H_{(kl),(mn)} = \partial^2 L / \partial W_{kl}\, \partial W_{mn}$.
+2. Show that $v^\top H v \ge 0$ for every $v$. (*Hint:* for a direction $D$ in the shape of $W$,
+   look at the numbers $D x$ and at their variance under $\hat y$.)
+
+Then write your result as `loss_hessian(W, x)`, without differences. Logits may be large.
+"""
+
+import numpy as np
+
+from unrolled.teaching.exercise import call
+
+kind, level, points = "paper", 3, 5
+
+
+# %% solution
+def loss_hessian(W, x):
+    """Hessian (V·d, V·d) of −y · ln softmax(W x) for W (V, d), x (d,); y drops out."""
+    z = W @ x
+    y_hat = np.exp(z - z.max())
+    y_hat = y_hat / y_hat.sum()
+    return np.kron(np.diag(y_hat) - np.outer(y_hat, y_hat), np.outer(x, x))
+
+
+# %% explanation
+explanation = r"""
+In $(\hat y_k - y_k)\, x_l$ only $\hat y_k$ depends on $W$, through $z_m = \sum_n W_{mn} x_n$:
+
+$$
+H_{(kl),(mn)} = x_l\, \frac{\partial \hat y_k}{\partial z_m}\, \frac{\partial z_m}{\partial W_{mn}}
+= \hat y_k (\delta_{km} - \hat y_m)\; x_l\, x_n,
+\qquad H = \big(\mathrm{diag}(\hat y) - \hat y \hat y^\top\big) \otimes x x^\top .
+$$
+
+The truth $y$ has dropped out. For a direction $D$ put $d = D x$, one number for each class. Then
+
+$$
+\sum_{klmn} D_{kl}\, H_{(kl),(mn)}\, D_{mn}
+= \sum_k \hat y_k d_k^2 - \Big(\sum_k \hat y_k d_k\Big)^2 = \mathrm{Var}_{\hat y}(d) \ge 0 .
+$$
+
+So the loss is convex in $W$, and a sum of such losses is too: gradient descent finds no valley but
+the lowest. Convex, not strictly: $D$ with equal rows gives all classes the same $d$ and variance 0.
+That is the shift that no softmax feels.
+"""
+
+
+# %% tests
+def tests(rng):
+    yield call(np.zeros((2, 1)), np.array([2.0]), visible=True)
+    for V, d in [(3, 2), (2, 5), (5, 3)]:
+        yield call(rng.normal(size=(V, d)), rng.normal(size=d))
+    yield call(rng.normal(size=(3, 3)), rng.normal(size=3), hint="V = d here; rows of W first")
+    large = np.array([[500.0, 400.0], [0.0, 1.0]])
+    yield call(large, np.array([1.0, 2.0]), hint="logits of 1300 must not overflow")
+
+
+# %% wrong
+def softmax_of(z):
+    e = np.exp(z - z.max())
+    return e / e.sum()
+
+
+def overflowing(W, x):
+    p = np.exp(W @ x) / np.exp(W @ x).sum()
+    return np.kron(np.diag(p) - np.outer(p, p), np.outer(x, x))
+
+
+def swapped(W, x):
+    p = softmax_of(W @ x)
+    return np.kron(np.outer(x, x), np.diag(p) - np.outer(p, p))
+
+
+def logistic(W, x):
+    p = softmax_of(W @ x)
+    return np.kron(np.diag(p * (1 - p)), np.outer(x, x))
+
+
+def diagonal(W, x):
+    return np.kron(np.diag(softmax_of(W @ x)), np.outer(x, x))
+
+
+def negative(W, x):
+    p = softmax_of(W @ x)
+    return np.kron(np.outer(p, p) - np.diag(p), np.outer(x, x))
+
+
+def for_logits(W, x):
+    p = softmax_of(W @ x)
+    return np.diag(p) - np.outer(p, p)
+
+
+def x_once(W, x):
+    p = softmax_of(W @ x)
+    return np.kron(np.diag(p) - np.outer(p, p), np.diag(x))
+
+
+def gauss_newton(W, x):
+    p = softmax_of(W @ x)
+    return np.kron(np.outer(p, p), np.outer(x, x))
+
+
+def four_axes(W, x):
+    p = softmax_of(W @ x)
+    return np.einsum("km,l,n->klmn", np.diag(p) - np.outer(p, p), x, x)
+
+
+wrong = {
+    "the softmax overflows: take the largest logit off first": overflowing,
+    "the two factors of the Kronecker product are exchanged: W is laid out by columns": swapped,
+    "only the diagonal of the softmax's Jacobian is there; classes act on each other": logistic,
+    "the term −ŷŷᵀ of the softmax's Jacobian is missing": diagonal,
+    "the sign is turned round: a convex function has a Hessian that is not negative": negative,
+    "this is the Hessian for the logits z; the one for W has x on both sides": for_logits,
+    "x must stand twice, as x xᵀ: once from each derivative": x_once,
+    "the term diag(ŷ) of the softmax's Jacobian is missing": gauss_newton,
+    "the four axes must be laid out as two of length V·d": four_axes,
+}

@@ -1,0 +1,170 @@
+r"""Two faults in an engine
+
+A *tape* lists the values of a scalar program in the order in which they were computed. Value $i$
+has the indices of its parents in `parents[i]` and, in the same order, its derivatives with respect
+to them in `partials[i]`; inputs have neither. For $f = a^2 + a$ at $a = 3$ the tape is
+`parents = [(), (0, 0), (1, 0)]` and `partials = [(), (3, 3), (1, 1)]`.
+
+This function is to return the derivatives of the *last* value with respect to all values, a list.
+
+```python
+def tape_gradients(parents, partials):
+    grads = [0.0] * len(parents)
+    grads[-1] = 1.0
+    for i in range(len(parents)):
+        for parent, partial in zip(parents[i], partials[i]):
+            grads[parent] = grads[i] * partial
+    return grads
+```
+
+It has two faults. Find them, and write it right. (Why is no topological sort needed here?)
+"""
+
+from unrolled.teaching.exercise import call
+
+kind, level, points = "code", 2, 3
+
+
+# %% starter
+starter = '''
+def tape_gradients(parents, partials):
+    """Derivatives of the last value with respect to every value of the tape, a list."""
+    return ...  # your code here
+'''
+
+
+# %% solution
+def tape_gradients(parents, partials):
+    """Derivatives of the last value with respect to every value of the tape, a list."""
+    grads = [0.0] * len(parents)
+    grads[-1] = 1.0
+    for i in reversed(range(len(parents))):
+        for parent, partial in zip(parents[i], partials[i], strict=True):
+            grads[parent] += grads[i] * partial
+    return grads
+
+
+# %% explanation
+explanation = r"""
+The walk went forwards, from the inputs, where all gradients are still zero; it must start at the
+result. And `=` overwrites where a value is used twice; `+=` adds. A tape is in topological order by
+the way it was made: a value is computed after its parents. Read backwards, each value comes after
+everything that uses it, so its gradient is complete when its turn comes. Values that the result
+does not depend on keep the gradient 0.
+"""
+
+
+# %% tests
+def tape(rng, n, n_inputs=2):
+    """A random tape on which values are used several times, not at all, or twice by one value."""
+    parents, partials = [()] * n_inputs, [()] * n_inputs
+    for i in range(n_inputs, n):
+        k = int(rng.integers(1, 4))
+        parents.append(tuple(int(j) for j in rng.integers(0, i, size=k)))
+        partials.append(tuple(float(p) for p in rng.normal(size=k)))
+    return parents, partials
+
+
+def tests(rng):
+    hint = "one value, used twice by the same operation, and once more"
+    yield call([(), (0, 0), (1, 0)], [(), (3.0, 3.0), (1.0, 1.0)], visible=True, hint=hint)
+    yield call([(), (0,), (1,)], [(), (2.0,), (-5.0,)], hint="a chain, nothing is used twice")
+    for n in (5, 11, 17):
+        yield call(*tape(rng, n))
+    yield call([(), (), (0,)], [(), (), (7.0,)], hint="the result does not depend on value 1")
+    yield call([(), (0, 0)], [(), (3.0, 4.0)], hint="the result uses one value twice")
+    yield call([()], [()], hint="one value: the derivative of a value by itself")
+
+
+# %% wrong
+def overwrites(parents, partials):
+    grads = [0.0] * (len(parents) - 1) + [1.0]
+    for i in reversed(range(len(parents))):
+        for parent, partial in zip(parents[i], partials[i], strict=True):
+            grads[parent] = grads[i] * partial
+    return grads
+
+
+def forwards(parents, partials):
+    grads = [0.0] * (len(parents) - 1) + [1.0]
+    for i in range(len(parents)):
+        for parent, partial in zip(parents[i], partials[i], strict=True):
+            grads[parent] += grads[i] * partial
+    return grads
+
+
+def as_given(parents, partials):
+    grads = [0.0] * (len(parents) - 1) + [1.0]
+    for i in range(len(parents)):
+        for parent, partial in zip(parents[i], partials[i], strict=True):
+            grads[parent] = grads[i] * partial
+    return grads
+
+
+def seeds_everything(parents, partials):
+    grads = [1.0] * len(parents)
+    for i in reversed(range(len(parents))):
+        for parent, partial in zip(parents[i], partials[i], strict=True):
+            grads[parent] += grads[i] * partial
+    return grads
+
+
+def no_seed(parents, partials):
+    grads = [0.0] * len(parents)
+    for i in reversed(range(len(parents))):
+        for parent, partial in zip(parents[i], partials[i], strict=True):
+            grads[parent] += grads[i] * partial
+    return grads
+
+
+def parents_as_a_set(parents, partials):
+    grads = [0.0] * (len(parents) - 1) + [1.0]
+    for i in reversed(range(len(parents))):
+        for parent, partial in dict(zip(parents[i], partials[i], strict=True)).items():
+            grads[parent] += grads[i] * partial
+    return grads
+
+
+def multiplies(parents, partials):
+    grads = [1.0] * len(parents)
+    for i in reversed(range(len(parents))):
+        for parent, partial in zip(parents[i], partials[i], strict=True):
+            grads[parent] *= grads[i] * partial
+    return grads
+
+
+def from_the_first(parents, partials):
+    grads = [1.0] + [0.0] * (len(parents) - 1)
+    for i in range(1, len(parents)):
+        for parent, partial in zip(parents[i], partials[i], strict=True):
+            grads[i] += grads[parent] * partial
+    return grads
+
+
+def inputs_only(parents, partials):
+    grads = tape_gradients(parents, partials)
+    return [g for g, p in zip(grads, parents, strict=True) if not p]
+
+
+def local_sums(parents, partials):
+    grads = [0.0] * (len(parents) - 1) + [1.0]
+    for i in reversed(range(len(parents))):
+        for parent, partial in zip(parents[i], partials[i], strict=True):
+            grads[parent] += partial
+    return grads
+
+
+wrong = {
+    "a value used twice keeps only the gradient that arrived last: `=` where `+=` belongs": (
+        overwrites
+    ),
+    "the walk goes from the inputs to the result; gradients start at the result": forwards,
+    "nothing has been mended: the walk goes forwards, and gradients overwrite each other": as_given,
+    "every value starts with the gradient 1; that holds for the result alone": seeds_everything,
+    "the result's own gradient, 1, was never set, so everything stays 0": no_seed,
+    "a value that one operation uses twice is counted once": parents_as_a_set,
+    "gradients along two paths are multiplied; they add": multiplies,
+    "this is forward mode: derivatives of every value with respect to the first": from_the_first,
+    "only the inputs' gradients are returned; every value has one": inputs_only,
+    "the local derivatives are added up without the gradient that arrived from above": local_sums,
+}

@@ -1,0 +1,115 @@
+"""matplotlib's SVG file made into a lean fragment that can stand inside any HTML page.
+
+Nothing is left in it that names the run (date, version), leaks into the page (a style sheet for
+every element, common identifiers) or fixes what the page should choose (fonts, colours).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from xml.etree import ElementTree as ET
+
+_SVG = "{http://www.w3.org/2000/svg}"
+_LINK = "{http://www.w3.org/1999/xlink}href"
+_COORDINATES = ("d", "x", "y", "width", "height")
+_PREFIX = "unrolled-id"  # stands for a drawing's own prefix until its content is known
+
+
+def inline(text: str, colours: Mapping[str, str], prefix: str | None = None) -> str:
+    """One `<svg>` element, one drawn element per line, deterministic down to the byte.
+
+    Args:
+        text: an SVG file as matplotlib writes it with `svg.fonttype: none`.
+        colours: what to write for a colour such as `#4f46e5`; black stands for the default fill.
+        prefix: how identifiers start; by default a hash of the drawing, so that two drawings on
+            one page do not share an identifier.
+    """
+    root = ET.fromstring(text)
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if child.tag in (_SVG + "metadata", _SVG + "style"):
+                parent.remove(child)
+    names = _rename_identifiers(root)
+    for element in root.iter():
+        for key, value in element.attrib.items():
+            if not value.startswith("data:"):
+                element.set(key, _attribute(key, value, colours))
+    _unwrap(root)
+    width, height = (float(side) for side in root.get("viewBox", "").split()[2:])
+    root.attrib.clear()
+    root.set("xmlns", _SVG[1:-1])
+    root.set("viewBox", f"0 0 {width:g} {height:g}")
+    # An inch of the figure is a real one where there is room, and shrinks where there is none.
+    root.set("style", f"max-width: {width:g}pt; fill: {colours['#000000']}")
+    root.set("stroke-linejoin", "round")
+    for element in root.iter():
+        element.tag = element.tag.removeprefix(_SVG)
+    ET.indent(root, "")
+    written = ET.tostring(root, encoding="unicode")
+    if prefix is None:
+        prefix = "u" + hashlib.sha256(written.encode()).hexdigest()[:8]
+    return written.replace(_PREFIX, prefix) if names else written
+
+
+def _rename_identifiers(root: ET.Element) -> dict[str, str]:
+    """Number the identifiers that are referred to, drop the others; return old → new."""
+    names: dict[str, str] = {}
+
+    def new(match: re.Match[str]) -> str:
+        return match[1] + names.setdefault(match[2], f"{_PREFIX}-{len(names)}")
+
+    for element in root.iter():
+        if link := element.attrib.pop(_LINK, None):
+            element.set("href", re.sub(r"^(#)(.+)", new, link))
+        for key, value in element.attrib.items():
+            element.set(key, re.sub(r"(url\(#)([^)]+)", new, value))
+    for element in root.iter():
+        if (name := element.attrib.pop("id", None)) in names:
+            element.set("id", names[name])
+    return names
+
+
+def _attribute(key: str, value: str, colours: Mapping[str, str]) -> str:
+    """One attribute: two decimals, the page's colours, the page's fonts."""
+    if key in _COORDINATES or value.startswith(("translate", "rotate")):
+        value = re.sub(r"-?\d+\.\d+", _rounded, value)
+        value = re.sub(r"\s+", " ", value).strip()
+    if key == "style":
+        value = re.sub(r"font-family: ([^;]*)(; )?", _font, value)
+    return re.sub(r"#[0-9a-f]{6}\b", lambda m: colours.get(m[0], m[0]), value)
+
+
+def _rounded(number: re.Match[str]) -> str:
+    return f"{round(float(number[0]), 2) + 0.0:g}"
+
+
+def _font(declaration: re.Match[str]) -> str:
+    """Monospace stays; a list of families ending in sans-serif is left to the page.
+
+    A single family marks mathematics, whose symbols are placed one by one: they need a font with
+    the widths they were placed for.
+    """
+    families, end = declaration[1], declaration[2] or ""
+    if "Mono" in families or families.endswith("monospace"):
+        return f"font-family: ui-monospace, monospace{end}"
+    if families.endswith("sans-serif"):
+        return ""
+    return f"font-family: {families}, Verdana, sans-serif{end}"
+
+
+def _unwrap(parent: ET.Element) -> None:
+    """Replace groups that set nothing by their children, and drop what is not drawn."""
+    children: list[ET.Element] = []
+    for child in parent:
+        _unwrap(child)
+        if child.get("transform", "").startswith("rotate(-0 "):
+            del child.attrib["transform"]
+        if child.tag == _SVG + "g" and not child.attrib:
+            children.extend(child)
+        elif child.tag == _SVG + "defs" and len(child) == 0:
+            continue
+        elif child.get("style") != "fill: none":  # neither filled nor stroked
+            children.append(child)
+    parent[:] = children

@@ -1,0 +1,142 @@
+"""A figure that moves as one piece of HTML: every state drawn, no kernel, nothing to load.
+
+Neighbouring states share most of their lines, so the page holds a table of lines and, for each
+state, which of them make its drawing; `explore.js` puts them together.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import html
+import json
+import math
+from collections import Counter
+from pathlib import Path
+
+from unrolled.teaching import figures
+from unrolled.teaching.states import Axis, Plan
+
+PREFIX = "unrolled-explore"  # starts the identifiers until the whole figure is known
+
+
+def page_form(plan: Plan, max_kilobytes: float) -> str:
+    states = plan.states()
+    drawings: list[str] = []
+    first = 0.0
+    for state in states:
+        drawings.append(plan.svg(state, PREFIX))
+        n = len(drawings)
+        if _size(drawings[-1]) != _size(drawings[0]):
+            raise ValueError(
+                f"draw must return figures of one size; {plan.values(state)} gives"
+                f" {_size(drawings[-1])}, the first state {_size(drawings[0])} (points)"
+            )
+        if n == 1:
+            first = _kilobytes(_document(plan, states[:1], drawings))
+        elif n & (n - 1) == 0 and n < len(states):  # 2, 4, 8, …: is it worth drawing on?
+            so_far = _kilobytes(_document(plan, states[:n], drawings))
+            expected = first + (so_far - first) / (n - 1) * (len(states) - 1)
+            if expected > 1.5 * max_kilobytes:
+                raise ValueError(_too_heavy(plan, "about ", expected, max_kilobytes))
+    document = _document(plan, states, drawings)
+    if (weight := _kilobytes(document)) > max_kilobytes:
+        raise ValueError(_too_heavy(plan, "", weight, max_kilobytes))
+    return document.replace(PREFIX, "u" + hashlib.sha256(document.encode()).hexdigest()[:8])
+
+
+def _size(drawing: str) -> str:
+    return drawing.split('viewBox="0 0 ', 1)[1].split('"', 1)[0].replace(" ", " × ")
+
+
+def _kilobytes(document: str) -> float:
+    return len(gzip.compress(document.encode(), mtime=0)) / 1000
+
+
+def _too_heavy(plan: Plan, about: str, kilobytes: float, limit: float) -> str:
+    frames = math.prod(len(axis.values) for axis in plan.axes)
+    longest = max(plan.axes, key=lambda axis: len(axis.values))
+    grid = " × ".join(f"{axis.name} {len(axis.values)}" for axis in plan.axes)
+    keep = max(1, int(len(longest.values) * limit / kilobytes))
+    return (
+        f"{frames} frames ({grid}) would weigh {about}{kilobytes:.0f} kB gzipped, more than"
+        f" max_kilobytes={limit:g}. Thin an axis (about {keep} values of {longest.name} would fit),"
+        " draw fewer points in each frame, or raise max_kilobytes."
+    )
+
+
+def _document(plan: Plan, states: list[tuple[int, ...]], drawings: list[str]) -> str:
+    lines, runs = _table(drawings)
+    data = {
+        "lines": lines,
+        "frames": runs,
+        "alts": [plan.alt(state) for state in states],
+        "axes": [{"texts": axis.texts} for axis in plan.axes],
+    }
+    written = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    written = written.replace("</", r"<\/").replace("<!", r"<\u0021")  # a script may not hold these
+    here = Path(__file__)
+    still = drawings[states.index(plan.start)] if plan.start in states else drawings[0]
+    controls = "\n".join(_control(axis, f"{PREFIX}-axis{k}", k) for k, axis in enumerate(plan.axes))
+    return f"""<figure class="u-explore">
+<style>
+{figures.css()}{here.with_name("explore.css").read_text(encoding="utf-8")}</style>
+<script type="application/json">{written}</script>
+<div class="u-frame">{figures.label(still, plan.alt(plan.start))}</div>
+<form onsubmit="return false" autocomplete="off">
+{controls}
+</form>
+<p class="u-status" role="status"></p>
+<script>
+{here.with_name("explore.js").read_text(encoding="utf-8")}</script>
+{figures.figcaption(plan.caption)}</figure>"""
+
+
+def _table(drawings: list[str]) -> tuple[list[str], list[list[int]]]:
+    """Every line once, and each drawing as runs [from, to, from, to, …] of lines.
+
+    The k-th copy of a line within a drawing counts as a line of its own, so that a drawing like
+    the first one is one long run with a few exceptions.
+    """
+    rows: dict[tuple[str, int], int] = {}
+    runs: list[list[int]] = []
+    for drawing in drawings:
+        copies: Counter[str] = Counter()
+        run: list[int] = []
+        for line in drawing.split("\n"):
+            at = rows.setdefault((line, copies[line]), len(rows))
+            copies[line] += 1
+            if run and run[-1] == at:
+                run[-1] = at + 1
+            else:
+                run += [at, at + 1]
+        runs.append(run)
+    return [line for line, _ in rows], runs
+
+
+def _control(axis: Axis, name: str, k: int) -> str:
+    label = html.escape(axis.label)
+    texts = [html.escape(text) for text in axis.texts]
+    if not axis.slides:
+        choices = "".join(
+            f'<label><input type="radio" name="{name}" value="{i}"'
+            f"{' checked' if i == axis.start else ''}>{text}</label>"
+            for i, text in enumerate(texts)
+        )
+        return (
+            f'<fieldset class="u-axis" data-axis="{k}"><legend>{label}</legend>'
+            f'<div class="u-choices">{choices}</div></fieldset>'
+        )
+    last = len(texts) - 1
+    at_end = [' aria-disabled="true"' if axis.start == end else "" for end in (0, last)]
+    return (
+        f'<div class="u-axis" data-axis="{k}">'
+        f'<div class="u-name"><label for="{name}">{label}</label>'
+        f'<output for="{name}" aria-live="off">{texts[axis.start]}</output></div>'
+        f'<div class="u-track"><button type="button" value="-1"{at_end[0]}'
+        f' aria-label="previous {label}">‹</button>'
+        f'<input type="range" id="{name}" min="0" max="{last}" value="{axis.start}"'
+        f' aria-valuetext="{texts[axis.start]}">'
+        f'<button type="button" value="1"{at_end[1]} aria-label="next {label}">›</button></div>'
+        "</div>"
+    )

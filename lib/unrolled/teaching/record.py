@@ -1,0 +1,154 @@
+"""Recorded experiments: what a chapter shows but does not run while it is read.
+
+A record is one JSON file, `chapters/results/<name>.json`. Because a chapter must also open where
+only the package is installed, `save` puts a copy into the package, and `load` reads that copy when
+there is no checkout around.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+import re
+import subprocess
+from importlib import metadata, resources
+from numbers import Integral, Real
+from pathlib import Path
+
+REQUIRED = (
+    "name", "config", "seeds", "commit", "device", "versions", "curve", "metrics", "seconds",
+)  # fmt: skip
+_PACKAGED = Path(str(resources.files("unrolled.teaching"))) / "results"
+
+
+def save(
+    name: str,
+    *,
+    config: dict,
+    seeds: list[int],
+    metrics: dict,
+    seconds: float,
+    curve: list | None = None,
+    device: str = "cpu",
+    folder: Path | None = None,
+) -> Path:
+    """Write a record and return its path; commit and versions are filled in.
+
+    seeds: empty says that nothing was drawn at random. curve: rows to be plotted, if any. seconds:
+    wall-clock time of the whole experiment. folder: by default `chapters/results` of the checkout
+    around the working directory or around the library. Raises ValueError for a number that is
+    not finite or a value JSON does not know, FileNotFoundError where there is no checkout.
+    """
+    if not re.fullmatch(r"[a-z0-9_]+", name):
+        raise ValueError(f"a record's name is lower-case letters, digits and _, got {name!r}")
+    root = _checkout()
+    if folder is None:
+        if root is None:
+            raise FileNotFoundError(
+                "records are saved in the book's chapters/results, and neither the working "
+                f"directory {Path.cwd()} nor the library lies in a checkout of the book"
+            )
+        folder, copies = root / "chapters" / "results", root / "lib/unrolled/teaching/results"
+    else:
+        copies = None
+    record = {
+        "name": name,
+        "config": config,
+        "seeds": list(seeds),
+        "commit": _commit(root),
+        "device": f"{device}, {platform.machine()}",
+        "versions": {"python": platform.python_version()}
+        | {package: metadata.version(package) for package in ("numpy", "torch", "unrolled")},
+        "curve": curve or [],
+        "metrics": metrics,
+        "seconds": seconds,
+    }
+    _check(record)
+    text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False, default=_plain) + "\n"
+    for place in filter(None, (folder, copies)):
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"{name}.json").write_text(text, encoding="utf-8")
+    return folder / f"{name}.json"
+
+
+def load(name: str, folder: Path | None = None) -> dict:
+    """Read a record. Raises KeyError naming the known records, ValueError for a damaged one."""
+    folder = results_folder() if folder is None else folder
+    if name not in names(folder):
+        known = ", ".join(names(folder)) or "none yet"
+        raise KeyError(f"no record {name!r} in {folder}; known: {known}")
+    record = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+    _check(record)
+    return record
+
+
+def names(folder: Path | None = None) -> tuple[str, ...]:
+    """Names of all records, sorted."""
+    folder = results_folder() if folder is None else folder
+    return tuple(sorted(path.stem for path in folder.glob("*.json")))
+
+
+def results_folder() -> Path:
+    """`chapters/results` of the checkout, or else the copy that came with the package."""
+    root = _checkout()
+    return _PACKAGED if root is None else root / "chapters" / "results"
+
+
+def _checkout() -> Path | None:
+    """The book's root above the working directory, or else above this file; None without one."""
+    for start in (Path.cwd(), Path(__file__).resolve().parent):
+        for root in (start, *start.parents):
+            if (root / "chapters" / "results").is_dir() and (root / "lib" / "unrolled").is_dir():
+                return root
+    return None
+
+
+def _commit(root: Path | None) -> str:
+    """The commit the code stood at; "+changes" where lib differs from it."""
+
+    def git(*arguments: str) -> str | None:
+        done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True)
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    try:
+        head = git("rev-parse", "HEAD")
+        changes = git("status", "--porcelain", "--", "lib/unrolled/*.py") if head else None
+    except FileNotFoundError:  # no git on this machine
+        return "unknown"
+    return "unknown" if head is None else head + ("+changes" if changes else "")
+
+
+def _check(record: dict) -> None:
+    missing = [field for field in REQUIRED if field not in record]
+    if missing:
+        raise ValueError(
+            f"the record lacks {', '.join(missing)}; it must have {', '.join(REQUIRED)}"
+        )
+    if not record["metrics"]:
+        raise ValueError(f"the record {record['name']!r} has no metrics")
+    for seed in record["seeds"]:
+        if not isinstance(seed, Integral):
+            raise ValueError(f"seeds must be integers, got {seed!r}")
+    _check_finite(record, "record")
+
+
+def _check_finite(value: object, where: str) -> None:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _check_finite(item, f"{where}.{key}")
+    elif isinstance(value, list | tuple):
+        for i, item in enumerate(value):
+            _check_finite(item, f"{where}[{i}]")
+    elif isinstance(value, Real):
+        if not math.isfinite(value):
+            raise ValueError(f"{where} must be finite, got {value}")
+    elif not (value is None or isinstance(value, str)):
+        raise ValueError(
+            f"{where} must be a number, text, list or dict, got {type(value).__name__}"
+        )
+
+
+def _plain(number: object) -> int | float:
+    """numpy's scalars as Python's."""
+    return int(number) if isinstance(number, Integral) else float(number)
