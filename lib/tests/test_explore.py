@@ -194,6 +194,7 @@ def test_figures_are_closed():
         ({"start": {"power": 7}}, ValueError, r"power=7 is not one of \[1, 2\]"),
         ({"start": {"height": 7}}, ValueError, r"start names \['height'\], but the axes are"),
         ({"labels": {"height": "h"}}, ValueError, r"labels names \['height'\]"),
+        ({"labels": {"power": 3}}, TypeError, r"a pair \(name, format\), got 3"),
         ({"height": [1]}, ValueError, r"draw\(power, .*\) cannot be called .* 'height'"),
         ({"alt": "at {height}"}, ValueError, r"alt speaks of \{height\}, but the axes are"),
         ({"alt": " "}, ValueError, "needs alt text for every state"),
@@ -242,6 +243,7 @@ def test_a_heavy_grid_is_refused_after_a_few_frames_and_says_how_to_thin_it():
 
     def counted(seed):
         drawn.append(seed)
+        assert len(drawn) < 17
         return noise(seed)
 
     message = r"10000 frames \(seed 10000\) would weigh about \d+ kB .* \(about \d+ values of seed"

@@ -276,6 +276,14 @@ def test_score_model_call_and_chain_rule_agree(options):
     assert scores[0] == model.log_probs(np.array([], dtype=np.int64))[text[0]]
 
 
+@pytest.mark.parametrize("ends", [{}, {"bos": 3, "eos": 4}])
+def test_a_text_shorter_than_the_order_is_scored(ends):
+    text = np.array([0, 1])
+    model = NGram.fit([np.array([0, 1, 2]), text], 11, 5, "kneser-ney", **ends)
+    assert len(model.score([text])) == 2 + bool(ends)
+    np.testing.assert_allclose(model.score([text])[0], model.score([text, text])[0])
+
+
 def test_scores_of_several_sequences_stand_end_to_end_and_include_eos():
     model = NGram.fit([[0, 1], [2]], 2, 5, "additive", bos=3, eos=4)
     scores = model.score([np.array([0, 1]), np.array([2])])

@@ -138,7 +138,8 @@ class NGram:
         tokens, before = self.counts.join(sequences)
         t = np.flatnonzero(before >= (self.bos is not None))
         back = np.arange(self.order - 1, 0, -1)
-        contexts = np.where(before[t, None] >= back, tokens[t[:, None] - back], -1)
+        inside = before[t, None] >= back
+        contexts = np.where(inside, tokens[np.where(inside, t[:, None] - back, 0)], -1)
         return self.log_probs(contexts, tokens[t])
 
     def __call__(self, tokens: np.ndarray) -> np.ndarray:

@@ -21,6 +21,10 @@ PREFIX = "unrolled-explore"  # starts the identifiers until the whole figure is 
 
 
 def page_form(plan: Plan, max_kilobytes: float) -> str:
+    """Draw every state and return the `<figure>`; ValueError if it is heavier than allowed.
+
+    The weight is estimated after 2, 4, 8, … states, so a grid far too fine fails at once.
+    """
     states = plan.states()
     drawings: list[str] = []
     first = 0.0

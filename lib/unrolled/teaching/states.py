@@ -96,7 +96,14 @@ class _Alt(string.Formatter):
         return format(number, format_spec) if format_spec else self.texts[name]
 
 
-def plan(draw, alt, caption, start, labels, axes) -> Plan:
+def plan(
+    draw: Callable[..., Figure],
+    alt: str | Callable[..., str],
+    caption: str,
+    start: Mapping[str, Value] | None,
+    labels: Mapping[str, str | tuple[str, Any]] | None,
+    axes: Mapping[str, Iterable[Value]],
+) -> Plan:
     """Check what the caller gave, before anything is drawn."""
     start, labels = dict(start or {}), dict(labels or {})
     if not axes:
@@ -123,6 +130,8 @@ def _axis(name: str, given: Iterable[Value], start: Mapping, label: str | tuple)
         raise ValueError(f"axis {name} has no values")
     if wrong := [value for value in values if not isinstance(value, Value)]:
         raise TypeError(f"axis {name} takes numbers, texts or yes/no, got {wrong[0]!r}")
+    if not isinstance(label, str) and not (isinstance(label, tuple) and len(label) == 2):
+        raise TypeError(f"the label of {name} is a name or a pair (name, format), got {label!r}")
     label, form = (label, None) if isinstance(label, str) else label
     texts = _texts(values, form)
     if len(set(texts)) < len(texts):

@@ -51,6 +51,9 @@ wrong = {
     "the log-probabilities are averaged first and then divided again": (
         lambda lp, text: -lp.mean() / np.log(2) / len(text.encode())
     ),
+    "this divides by 8 as well; the text is measured in bytes, its code in bits": (
+        lambda lp, text: -lp.sum() / np.log(2) / 8 / len(text.encode())
+    ),
     "this is bits for the whole text": lambda lp, text: -lp.sum() / np.log(2),
     "a second logarithm was taken: the input already holds logarithms": (
         lambda lp, text: -np.log2(-lp).sum() / len(text.encode())

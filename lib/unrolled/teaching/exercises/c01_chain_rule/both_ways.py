@@ -5,7 +5,8 @@ approximates both directions equally well. Write `both_ways(train, test, order)`
 Kneser–Ney model on the characters of `train`, once as they stand and once with the text reversed,
 and return the pair (forwards, backwards) of bits per character on `test`.
 
-Make the ids with `CharTokenizer.train(train + test)`, train with
+Kneser–Ney is the box of this chapter, opened in chapter 2. Make the ids with
+`CharTokenizer.train(train + test)`, train with
 `NGram.fit(ids, order, vocab_size, "kneser-ney")`, score with `model.score(ids)`; no start or end
 symbols. When it passes, run it on the small Shakespeare corpus for orders 2 to 6. What did you
 predict? What is the difference between the directions, beside the difference between the orders?
@@ -37,11 +38,11 @@ def both_ways(train, test, order):
 # %% explanation
 explanation = r"""
 The directions agree to about a thousandth of a bit, while each further character of context is
-worth tenths of a bit up to order 5. Counting explains it. Without smoothing the text has probability
-$\prod_i c(x_{i-n+1} \dots x_i) / c(x_{i-n+1} \dots x_{i-1})$ forwards; backwards each n-gram is divided
-by the count of its *last* $n - 1$ characters in place of its first. Along a text both products divide
-by the same list of counts, except at the two ends. What is left is due to the smoothing. No such
-argument holds for a neural network.
+worth tenths of a bit up to order 5. Counting explains it. Without smoothing the text has
+probability $\prod_i c(x_{i-n+1} \dots x_i) / c(x_{i-n+1} \dots x_{i-1})$ forwards; backwards each
+n-gram is divided by the count of its *last* $n - 1$ characters in place of its first. Along a
+text both products divide by the same list of counts, except at the two ends. What is left is due
+to the smoothing. No such argument holds for a neural network.
 """
 
 
@@ -55,7 +56,16 @@ def tests(rng):
 
 
 # %% wrong
-def variant(*, train_step=-1, test_step=-1, scale=np.log(2), total=False, offset=0, smoothing=None):
+def variant(
+    *,
+    modified=False,
+    train_step=-1,
+    test_step=-1,
+    nats=False,
+    total=False,
+    offset=0,
+    smoothing=None,
+):
     """A wrong answer: the solution with one of its choices changed."""
 
     def answer(train, test, order):
@@ -68,9 +78,14 @@ def variant(*, train_step=-1, test_step=-1, scale=np.log(2), total=False, offset
                 order + offset,
                 tokenizer.vocab_size,
                 smoothing or "kneser-ney",
+                modified=modified,
             )
             log_probs = model.score(tokenizer.encode(test)[::b])
-            bits.append(float(-(log_probs.sum() if total else log_probs.mean()) / scale))
+            bits.append(
+                float(
+                    -(log_probs.sum() if total else log_probs.mean()) / (1 if nats else np.log(2))
+                )
+            )
         return tuple(bits)
 
     return answer
@@ -90,9 +105,10 @@ wrong = {
     ),
     "only the test text is reversed; the model was trained forwards": variant(train_step=1),
     "nothing is reversed, so both numbers are the forward one": variant(train_step=1, test_step=1),
-    "these are nats; divide by ln 2": variant(scale=1.0),
+    "these are nats; divide by ln 2": variant(nats=True),
     "these are bits for the whole text; divide by its characters": variant(total=True),
     "the order is one too high: order 3 reads two characters": variant(offset=1),
+    "the model is the modified form; the exercise asks for one discount": variant(modified=True),
     "the smoothing is additive; the exercise asks for Kneser–Ney": variant(smoothing="additive"),
     "the pair is (backwards, forwards)": exchanged,
     "this scores the training text itself": scores_train,

@@ -6,10 +6,10 @@ After $k$ letters a text ends with probability $s_k$, $k = 0, 1, 2, \dots$ Find
 - `harmonic`: the same when $s_k = 1/(k+2)$;
 - `mean_length`: the expected number of letters when $s_k = 1/5$ for every $k$.
 
-Both products telescope: write $1 - 1/j^2 = \frac{(j-1)(j+1)}{j^2}$.
+Both products telescope; for the first, write $1 - 1/j^2 = \frac{(j-1)(j+1)}{j^2}$.
 """
 
-kind, level, points = "paper", 3, 4
+kind, level, points = "paper", 2, 3
 
 # %% solution
 endless = {"squares": 1 / 3, "harmonic": 1.0, "mean_length": 4.0}

@@ -25,9 +25,9 @@ def posterior(log_likelihoods, prior):
 
 # %% explanation
 explanation = r"""
-Bayes' rule in logarithms is a sum: $\log P(\text{text} \mid \ell) + \log P(\ell)$. Before going back
-to probabilities, subtract each row's largest entry. Numerator and denominator shrink by the same
-factor, so the quotient is unchanged, but now the largest exponential is $e^0 = 1$ and the
+Bayes' rule in logarithms is a sum: $\log P(\text{text} \mid \ell) + \log P(\ell)$. Before going
+back to probabilities, subtract each row's largest entry. Numerator and denominator shrink by the
+same factor, so the quotient is unchanged, but now the largest exponential is $e^0 = 1$ and the
 denominator lies between 1 and $L$.
 """
 
@@ -45,6 +45,8 @@ def tests(rng):
         rng.dirichlet(np.ones(4)),
         hint="these texts are a page long",
     )
+    apart = np.array([[-5000.0, -5001.0, -9000.0], [-50.0, -2050.0, -49.0]])
+    yield call(apart, np.array([0.5, 0.25, 0.25]), hint="rows and columns lie thousands apart here")
     square = rng.normal(-9, 2, (3, 3))
     yield call(square, np.array([0.7, 0.2, 0.1]), hint="N = L here: which axis is which?")
 
@@ -82,6 +84,14 @@ wrong = {
     "this is the joint probability scaled to a maximum of one; divide by the row's sum": (
         lambda ll, prior: np.exp(
             ll + np.log(prior) - (ll + np.log(prior)).max(axis=1, keepdims=True)
+        )
+    ),
+    "the maximum of the whole table is subtracted; a row far below it still underflows": (
+        lambda ll, prior: rows(np.exp(ll + np.log(prior) - (ll + np.log(prior)).max()))
+    ),
+    "the row's mean is subtracted; its largest entry may still overflow": (
+        lambda ll, prior: rows(
+            np.exp(ll + np.log(prior) - (ll + np.log(prior)).mean(axis=1, keepdims=True))
         )
     ),
     "these are logarithms of the posterior": lambda ll, prior: np.log(stable(ll + np.log(prior))),

@@ -68,6 +68,13 @@ def second(text, start, end):
     return [*text, end]
 
 
+def end_last(texts, start, end, pad):
+    inputs, targets = shift(texts, start, end, pad)
+    targets[targets == end] = pad
+    targets[:, -1] = end
+    return inputs, targets
+
+
 wrong = {
     "the targets are the inputs, so that each token is asked to predict itself": built(
         first, first
@@ -90,6 +97,10 @@ wrong = {
     "the inputs hold the end symbol as well": (
         built(lambda text, start, end: [start, *text, end], second, extra=2)
     ),
+    "the pad id is taken to be 0; use the one that is passed": (
+        lambda texts, start, end, pad: shift(texts, start, end, 0)
+    ),
+    "the end symbol stands in the last column, after the padding; it follows the text": end_last,
     "start and end are exchanged": (
         built(lambda text, start, end: [end, *text], lambda text, start, end: [*text, start])
     ),

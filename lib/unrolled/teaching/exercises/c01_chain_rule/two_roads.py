@@ -45,6 +45,9 @@ wrong = {
     "the words are counted as if all four sentences were equally likely": (
         {"first": 0.5, "then": 0.5, "last": 0.5, "before": 0.5}
     ),
+    "these are percentages; write them as numbers between 0 and 1": (
+        {name: 100 * p for name, p in right.items()}
+    ),
     "these are the factors of *cat sleeps*": (
         {"first": 0.20, "then": 0.75, "last": 0.35, "before": 3 / 7}
     ),

@@ -1,15 +1,14 @@
-r"""A bigram model in two lines of numpy
+r"""Bigrams that stay within their lines
 
-Write `bigram_matrix(ids, vocab_size)`. `ids` is a text of token numbers, an integer array `(N,)`
-with every entry below `vocab_size`. Return the matrix `(V, V)` whose row $u$ is the maximum
-likelihood estimate
+The chapter ran all lines into one stream, so that the last token of one line was followed by the
+first of the next. Poems in a collection, or answers to a survey, have no such order. Write
+`bigram_matrix(lines, vocab_size, end)` for texts that are independent.
 
-$$
-P(w \mid u) = \frac{\#(u\,w)}{\#(u\,\bullet)}.
-$$
-
-The row of a token that nothing follows in this text is all zeros, without a warning. Do not write
-a loop over the text.
+`lines` is a list of integer arrays of token numbers below `vocab_size`, some of them perhaps empty;
+each is closed by the token `end`, which is among the `vocab_size` and does not occur within a line.
+Return the matrix `(V, V)` whose row $u$ holds the maximum likelihood estimate
+$P(w \mid u) = \#(u\,w) / \#(u\,\bullet)$, counted within lines only. The row of a token that nothing
+follows, such as `end`, is all zeros, without a warning.
 """
 
 import numpy as np
@@ -20,38 +19,45 @@ kind, level, points = "code", 2, 3
 
 
 # %% solution
-def bigram_matrix(ids, vocab_size):
-    """P(w | u) in row u, column w, (V, V), counted from the text ids (N,)."""
+def bigram_matrix(lines, vocab_size, end):
+    """P(w | u) in row u, column w, (V, V), from independent lines of ids, each (n,)."""
     counts = np.zeros((vocab_size, vocab_size))
-    np.add.at(counts, (ids[:-1], ids[1:]), 1)  # += would count a repeated pair once
+    for line in lines:
+        closed = np.append(line, end).astype(int)
+        np.add.at(counts, (closed[:-1], closed[1:]), 1)
     totals = counts.sum(axis=1, keepdims=True)  # (V, 1), the number of successors
     return np.divide(counts, totals, out=np.zeros_like(counts), where=totals > 0)
 
 
 # %% explanation
 explanation = r"""
-`ids[:-1]` are the contexts and `ids[1:]` what follows them: inputs and targets shifted by one, as
-in chapter 1. `counts[ids[:-1], ids[1:]] += 1` looks right and is wrong: numpy reads all the cells,
-adds one to each, and writes them back, so a pair that occurs five times gets 1. `np.add.at` adds
-once for each occurrence. (So does `np.bincount(ids[:-1] * V + ids[1:], minlength=V * V)`.) The row
-sum counts successors, and therefore leaves out the last token of the text, as it must.
+`closed[:-1]` are the contexts and `closed[1:]` what follows them: inputs and targets shifted by one,
+as in chapter 1. `counts[closed[:-1], closed[1:]] += 1` looks right and is wrong: numpy reads all the
+cells, adds one to each, and writes them back, so a pair that occurs five times in the line gets 1.
+`np.add.at` adds once for each occurrence. An empty line holds no pair; without a start symbol it
+leaves no trace, which is one reason why models of lines are usually given one.
 """
 
 
 # %% tests
 def tests(rng):
-    yield call(np.array([0, 1, 0, 1, 0, 2]), 3, visible=True)
-    for n, vocab_size in [(50, 3), (200, 7), (31, 11)]:
-        yield call(rng.integers(vocab_size, size=n), vocab_size)
-    yield call(np.array([0, 0, 0, 0, 1]), 2, hint="how often does the pair 0, 0 occur?")
-    yield call(np.array([0, 1, 2, 1, 0]), 3, hint="the last token of the text has no successor")
-    yield call(np.array([2, 4, 2]), 5, hint="tokens 0, 1 and 3 do not occur")
+    yield call([np.array([0, 1, 0, 1]), np.array([1, 1])], 3, 2, visible=True)
+    for n_lines, vocab_size in [(5, 3), (11, 7), (2, 13)]:
+        lines = [rng.integers(vocab_size - 1, size=rng.integers(1, 17)) for _ in range(n_lines)]
+        yield call(lines, vocab_size, vocab_size - 1)
+    repeated = np.array([1, 1, 1, 1, 1, 2])
+    yield call([repeated], 3, 0, hint="how often does the pair 1, 1 occur?")
+    yield call([np.array([2, 4, 2]), np.array([], dtype=int)], 5, 0, hint="one line is empty")
+    short = [np.array([1]), np.array([2]), np.array([1, 2])]
+    yield call(short, 4, 3, hint="no pair reaches from one line into the next")
 
 
 # %% wrong
-def counted(ids, vocab_size):
+def counted(lines, vocab_size, end):
     counts = np.zeros((vocab_size, vocab_size))
-    np.add.at(counts, (ids[:-1], ids[1:]), 1)
+    for line in lines:
+        closed = np.append(line, end).astype(int)
+        np.add.at(counts, (closed[:-1], closed[1:]), 1)
     return counts
 
 
@@ -59,55 +65,73 @@ def normalised(counts, totals):
     return np.divide(counts, totals, out=np.zeros_like(counts), where=totals > 0)
 
 
-def added_once(ids, vocab_size):
+def added_once(lines, vocab_size, end):
     counts = np.zeros((vocab_size, vocab_size))
-    counts[ids[:-1], ids[1:]] += 1
+    for line in lines:
+        closed = np.append(line, end).astype(int)
+        counts[closed[:-1], closed[1:]] += 1
     return normalised(counts, counts.sum(axis=1, keepdims=True))
 
 
-def by_occurrences(ids, vocab_size):
-    occurrences = np.bincount(ids, minlength=vocab_size)[:, None].astype(float)
-    return normalised(counted(ids, vocab_size), occurrences)
+def one_stream(lines, vocab_size, end):
+    stream = np.concatenate([np.append(line, end) for line in lines]).astype(int)
+    counts = np.zeros((vocab_size, vocab_size))
+    np.add.at(counts, (stream[:-1], stream[1:]), 1)
+    return normalised(counts, counts.sum(axis=1, keepdims=True))
 
 
-def by_column(ids, vocab_size):
-    counts = counted(ids, vocab_size)
+def never_closed(lines, vocab_size, end):
+    counts = counted(lines, vocab_size, end)
+    counts[:, end] = 0
+    return normalised(counts, counts.sum(axis=1, keepdims=True))
+
+
+def leaking(lines, vocab_size, end):
+    totals = counted(lines, vocab_size, end).sum(axis=1, keepdims=True)
+    counts = counted(lines, vocab_size, end)
+    counts[:, end] = 0
+    return normalised(counts, totals)
+
+
+def by_column(lines, vocab_size, end):
+    counts = counted(lines, vocab_size, end)
     return normalised(counts, counts.sum(axis=0, keepdims=True))
 
 
-def by_word_total(ids, vocab_size):
-    counts = counted(ids, vocab_size)
+def by_word_total(lines, vocab_size, end):
+    counts = counted(lines, vocab_size, end)
     return normalised(counts, counts.sum(axis=1))
 
 
-def wrapped(ids, vocab_size):
-    counts = np.zeros((vocab_size, vocab_size))
-    np.add.at(counts, (ids, np.roll(ids, -1)), 1)
-    return normalised(counts, counts.sum(axis=1, keepdims=True))
+def mean_of_lines(lines, vocab_size, end):
+    return np.mean([bigram_matrix([line], vocab_size, end) for line in lines], axis=0)
 
 
-def uniform_rows(ids, vocab_size):
-    matrix = bigram_matrix(ids, vocab_size)
+def uniform_rows(lines, vocab_size, end):
+    matrix = bigram_matrix(lines, vocab_size, end)
     matrix[matrix.sum(axis=1) == 0] = 1 / vocab_size
     return matrix
 
 
-def nan_rows(ids, vocab_size):
-    counts = counted(ids, vocab_size)
+def nan_rows(lines, vocab_size, end):
+    counts = counted(lines, vocab_size, end)
     return counts / counts.sum(axis=1, keepdims=True)
 
 
 wrong = {
-    "`+=` at repeated positions adds only once, so every pair seen counts as 1": added_once,
-    "the denominator is #(u), which also counts the last token of the text": by_occurrences,
+    "`+=` at repeated positions adds only once, so a pair repeated in a line counts as 1": added_once,
+    "the end of one line is followed by the first token of the next": one_stream,
+    "the lines are not closed by `end`, so that nothing says where a line may stop": never_closed,
+    "the denominator counts all tokens, but the pairs with `end` are left out; rows leak": leaking,
     "each column sums to one; it must be each row": by_column,
     "totals of shape (V,) divide the columns; each row has its own total, so (V, 1)": by_word_total,
-    "the first token is counted as the successor of the last": wrapped,
+    "each line was normalised alone and the tables averaged; a short line counts no more than its "
+    "pairs": mean_of_lines,
     "rows and columns are exchanged: row u holds what comes before u": (
-        lambda ids, vocab_size: bigram_matrix(ids[::-1], vocab_size)
-    ),
-    "these are joint probabilities: the whole matrix sums to one, not each row": (
-        lambda ids, vocab_size: counted(ids, vocab_size) / (len(ids) - 1)
+        lambda lines, vocab_size, end: normalised(
+            counted(lines, vocab_size, end).T,
+            counted(lines, vocab_size, end).sum(axis=0)[:, None],
+        )
     ),
     "these are counts, not probabilities": counted,
     "a token without a successor gives 0/0": nan_rows,

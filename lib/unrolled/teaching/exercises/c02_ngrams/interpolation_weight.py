@@ -11,8 +11,8 @@ log-likelihood is concave in $\lambda$, so any search finds it; the classical on
 repeats: replace $\lambda$ by the mean over the tokens of the share
 $\lambda\, p_{\text{long}} / (\lambda\, p_{\text{long}} + (1 - \lambda)\, p_{\text{short}})$.
 
-Then run it on Shakespeare. Score `valid_ids` with a maximum likelihood bigram and an add-one
-unigram model, and do the same with `train_ids` in the place of held-out text. Before you run:
+Then run it on Shakespeare. Score the chapter's `valid` with a maximum likelihood bigram and an
+add-one unigram model, and do the same with `train` in the place of held-out text. Before you run:
 which of the two weights is larger, and why is one of them useless?
 """
 
@@ -25,7 +25,7 @@ kind, level, points = "experiment", 3, 4
 
 # %% solution
 def interpolation_weight(p_long, p_short):
-    """The weight of p_long (N,) in a mixture with p_short (N,) that makes the text likeliest."""
+    """The weight of p_long (N,), mixed with p_short (N,), that makes the text likeliest."""
     weight = 0.5
     for _ in range(10_000):
         long_part = weight * p_long
@@ -43,10 +43,10 @@ makes $\lambda$ the average answer. This is the EM algorithm with one unknown; n
 likelihood.
 
 ```python
-bigram = NGram.fit(train_ids, 2, V)
-unigram = NGram.fit(train_ids, 1, V, "additive", alpha=1)
-for ids in (valid_ids, train_ids):
-    print(interpolation_weight(np.exp(bigram.score(ids)), np.exp(unigram.score(ids))))
+bigram = NGram.fit(train, 2, V)
+unigram = NGram.fit(train, 1, V, "additive", alpha=1)
+for text in (valid, train):
+    print(interpolation_weight(np.exp(bigram.score(text)), np.exp(unigram.score(text))))
 ```
 
 On its own training text the bigram model has seen every pair, and the weight runs close to 1. That

@@ -19,7 +19,7 @@ kind, level, points = "code", 1, 2
 
 # %% solution
 def roll(probs, u):
-    """Words (N,) selected by the uniform numbers u (N,) from the distribution probs (V,)."""
+    """Words (N,) that the uniform numbers u (N,) select by the probabilities probs (V,)."""
     edges = np.cumsum(probs)
     return np.searchsorted(edges / edges[-1], u, side="right")
 

@@ -17,7 +17,7 @@ kind, level, points = "code", 2, 3
 
 # %% solution
 def tanh_layer_vjp(X, W, G):
-    """Gradients of X (B, d) and W (d, m), from the gradient G (B, m) of tanh(X @ W)."""
+    """Gradients of X (B, d) and W (d, m), from G (B, m)."""
     G_scores = G * (1 - np.tanh(X @ W) ** 2)  # (B, m)
     return G_scores @ W.T, X.T @ G_scores
 

@@ -28,14 +28,14 @@ kind, level, points = "code", 2, 3
 # %% starter
 starter = '''
 def tape_gradients(parents, partials):
-    """Derivatives of the last value with respect to every value of the tape, a list."""
+    """Derivatives of the last value with respect to all values, a list."""
     return ...  # your code here
 '''
 
 
 # %% solution
 def tape_gradients(parents, partials):
-    """Derivatives of the last value with respect to every value of the tape, a list."""
+    """Derivatives of the last value with respect to all values, a list."""
     grads = [0.0] * len(parents)
     grads[-1] = 1.0
     for i in reversed(range(len(parents))):
