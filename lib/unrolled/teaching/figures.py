@@ -26,7 +26,7 @@ from unrolled.teaching.inline_svg import inline
 # (save for `grid`, which is furniture).
 _COLOURS = {
     "ink": ("#1f2328", "#e6e6ea"),
-    "muted": ("#6b7280", "#9aa3af"),
+    "muted": ("#5f6773", "#9aa3af"),
     "grid": ("#d9dce1", "#3a3f47"),
     "page": ("#ffffff", "#14181e"),
     "accent": ("#4f46e5", "#9b95ff"),

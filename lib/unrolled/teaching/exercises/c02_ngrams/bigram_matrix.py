@@ -7,8 +7,8 @@ first of the next. Poems in a collection, or answers to a survey, have no such o
 `lines` is a list of integer arrays of token numbers below `vocab_size`, some of them perhaps empty;
 each is closed by the token `end`, which is among the `vocab_size` and does not occur within a line.
 Return the matrix `(V, V)` whose row $u$ holds the maximum likelihood estimate
-$P(w \mid u) = \#(u\,w) / \#(u\,\bullet)$, counted within lines only. The row of a token that nothing
-follows, such as `end`, is all zeros, without a warning.
+$P(w \mid u) = \#(u\,w) / \#(u\,\bullet)$, counted within lines only. The row of a token that
+nothing follows, such as `end`, is all zeros, without a warning.
 """
 
 import numpy as np
@@ -31,11 +31,11 @@ def bigram_matrix(lines, vocab_size, end):
 
 # %% explanation
 explanation = r"""
-`closed[:-1]` are the contexts and `closed[1:]` what follows them: inputs and targets shifted by one,
-as in chapter 1. `counts[closed[:-1], closed[1:]] += 1` looks right and is wrong: numpy reads all the
-cells, adds one to each, and writes them back, so a pair that occurs five times in the line gets 1.
-`np.add.at` adds once for each occurrence. An empty line holds no pair; without a start symbol it
-leaves no trace, which is one reason why models of lines are usually given one.
+`closed[:-1]` are the contexts and `closed[1:]` what follows them: inputs and targets shifted by
+one, as in chapter 1. `counts[closed[:-1], closed[1:]] += 1` looks right and is wrong: numpy reads
+all the cells, adds one to each, and writes them back, so a pair that occurs five times in the line
+gets 1. `np.add.at` adds once for each occurrence. An empty line holds no pair; without a start
+symbol it leaves no trace, which is one reason why models of lines are usually given one.
 """
 
 
@@ -119,7 +119,7 @@ def nan_rows(lines, vocab_size, end):
 
 
 wrong = {
-    "`+=` at repeated positions adds only once, so a pair repeated in a line counts as 1": added_once,
+    "`+=` at repeated cells adds only once, so a pair repeated in a line counts once": added_once,
     "the end of one line is followed by the first token of the next": one_stream,
     "the lines are not closed by `end`, so that nothing says where a line may stop": never_closed,
     "the denominator counts all tokens, but the pairs with `end` are left out; rows leak": leaking,
