@@ -1,7 +1,7 @@
 """Write the ladder into `book/ladder.md` from the recorded runs in `chapters/results`.
 
-`python book/tools/ladder.py` renews what stands between the page's two marks; with `--check` it only
-says whether the page is what the records say.
+`python book/tools/ladder.py` renews what stands between the page's two marks; with `--check` it
+only says whether the page is what the records say.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import matplotlib
 
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
-
 from unrolled.teaching import figures, ladder
 
 PAGE = Path(__file__).resolve().parents[1] / "ladder.md"
 BEGIN, END = "<!-- ladder:begin -->", "<!-- ladder:end -->"
-CAPTION = "Held-out bits per byte of every recorded model; each rung needs fewer bits for the same text."
+CAPTION = (
+    "Held-out bits per byte of every recorded model; each rung needs fewer bits for the same text."
+)
 
 
 def drawing() -> str:

@@ -1,8 +1,8 @@
 """Write `book/landing.html`, the moving figure of the landing page, from a model of this book.
 
-A word n-gram model (chapter 2) is trained on the training plays, and the figure steps through a line
-of a play it never saw. `python book/tools/landing.py` writes the file; with `--check` it says whether
-the file is what the library would write today. Every number in the figure comes from here.
+A word n-gram model (chapter 2) is trained on the training plays, and the figure steps through a
+line of a play it never saw. `python book/tools/landing.py` writes the file; with `--check` it says
+whether the file is what the library would write today. Every number in the figure comes from here.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ TOP = 7
 HERE = Path(__file__).resolve().parents[1]
 TARGET = HERE / "landing.html"
 CAPTION = (
-    "Counts from Shakespeare’s other plays, smoothed: the interpolated Kneser–Ney model that chapter 2"
-    " builds. The line is Benedick’s, from <cite>Much Ado About Nothing</cite>, which the model has not"
-    " read. The further it may look back, the surer it is where the training plays hold something alike."
+    "Counts from Shakespeare’s plays, smoothed: the interpolated Kneser–Ney model that chapter 2"
+    " builds. The line is Benedick’s, from <cite>Much Ado About Nothing</cite>, which the"
+    " model has not read. The further it may look back, the surer it is where the training plays"
+    " hold something alike."
 )
 
 
@@ -68,30 +69,56 @@ def states() -> dict[str, list]:
     return {"words": LINE.split(), "reach": [n - 1 for n in ORDERS], "guesses": guesses, "own": own}
 
 
+def still(data: dict[str, list]) -> str:
+    """The start state as `landing.js` would draw it, for print and for pages without script."""
+    (at, k), words = START, data["words"]
+    bits = -np.log2(data["own"][k])
+    kinds = ["u-past"] * (at - data["reach"][k]) + ["u-seen"] * data["reach"][k] + ["u-now"]
+    kinds += ["u-later"] * (len(words) - len(kinds))
+    notes = [f"{b:.1f}" for b in bits[:at]] + ["?"] + [""] * (len(words) - at - 1)
+    chips = "".join(
+        f'<li class="{kind}"><b>{word}</b><i>{note}</i></li>'
+        for kind, word, note in zip(kinds, words, notes, strict=True)
+    )
+    rows = "".join(
+        f'<li class="{"u-right" if word == words[at] else ""}"><b>{html.escape(word)}</b>'
+        f'<span><i style="--p:{p}"></i><em>{100 * p:.2g} %</em></span></li>'
+        for word, p in data["guesses"][k][at]
+    )
+    rows += "<li hidden><b></b><span><i></i><em></em></span></li>"
+    total = bits[: at + 1].sum()
+    best, p = data["guesses"][k][at][0]
+    alt = (
+        f"After “{' '.join(words[:at])}” the likeliest next word is “{best}” with {100 * p:.2g} %;"
+        f" the line goes on with “{words[at]}”. So far {total:.1f} bits."
+    )
+    return f"""<div class="u-frame"><div class="u-stage" role="img" aria-label="{html.escape(alt)}">
+<ol class="u-line">{chips}</ol>
+<ol class="u-bars">{rows}</ol>
+<p class="u-sum">Up to “{words[at]}” the line costs {total:.1f} bits: \
+the sum of −log₂ of each word’s probability.</p>
+</div></div>"""
+
+
 def page() -> str:
     data = states()
     words, (at, k) = data["words"], START
-    chips = "".join(f"<li><b>{html.escape(w)}</b><i></i></li>" for w in words)
-    rows = "<li><b></b><span><i></i><em></em></span></li>" * (TOP + 1)
     reaches = "".join(
         f'<label><input type="radio" name="u-reach" value="{i}"'
         f"{' checked' if i == k else ''}>{text}</label>"
         for i, text in enumerate(ORDERS.values())
     )
     folder = Path(explore.__file__).parent
+    written = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     script = (HERE / "tools" / "landing.js").read_text("utf8")
     return f"""<figure class="u-explore u-next">
 <style>
 {figures.css()}{(folder / "explore.css").read_text("utf8")}</style>
-<script type="application/json">{json.dumps(data, ensure_ascii=False, separators=(",", ":"))}</script>
-<div class="u-frame"><div class="u-stage" role="img" aria-label="">
-<ol class="u-line">{chips}</ol>
-<ol class="u-bars">{rows}</ol>
-<p class="u-sum"></p>
-</div></div>
+<script type="application/json">{written}</script>
+{still(data)}
 <form onsubmit="return false" autocomplete="off">
 <div class="u-axis" data-axis="0"><div class="u-name"><label for="u-word">next word</label>\
-<output for="u-word" aria-live="off"></output></div><div class="u-track">\
+<output for="u-word" aria-live="off">{at + 1} of {len(words)}</output></div><div class="u-track">\
 <button type="button" value="-1" aria-label="previous word">‹</button>\
 <input type="range" id="u-word" min="0" max="{len(words) - 1}" value="{at}">\
 <button type="button" value="1" aria-label="next word">›</button></div></div>

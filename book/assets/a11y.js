@@ -1,0 +1,40 @@
+/* What the theme leaves open for readers who use a keyboard or a screen reader. */
+(function () {
+  "use strict";
+  // The theme's three dialogs have no name.
+  const names = {
+    "pst-search-dialog": "Search",
+    "pst-primary-sidebar-modal": "Contents of the book",
+    "pst-secondary-sidebar-modal": "Contents of this page",
+  };
+  for (const [id, name] of Object.entries(names))
+    document.getElementById(id)?.setAttribute("aria-label", name);
+
+  // The empty corner of a table with row names is no heading.
+  for (const corner of document.querySelectorAll("th"))
+    if (!corner.textContent.trim()) {
+      const cell = document.createElement("td");
+      cell.className = corner.className;
+      corner.replaceWith(cell);
+    }
+
+  // Paper is white: a dark page prints in its light colours.
+  const page = document.documentElement;
+  let theme;
+  addEventListener("beforeprint", () => { theme = page.dataset.theme; page.dataset.theme = "light"; });
+  addEventListener("afterprint", () => { page.dataset.theme = theme; });
+
+  // What scrolls sideways must take the focus, or only a pointer could scroll it.
+  const mend = () => {
+    for (const box of document.querySelectorAll("div.math, pre, .text_html, .u-frame")) {
+      if (box.scrollWidth > box.clientWidth + 1) box.tabIndex = 0;
+      else box.removeAttribute("tabindex");
+    }
+  };
+  let timer;
+  addEventListener("load", () => Promise.resolve(window.MathJax?.startup?.promise).then(mend));
+  addEventListener("resize", () => {
+    clearTimeout(timer);
+    timer = setTimeout(mend, 200);
+  });
+})();

@@ -1,0 +1,192 @@
+"""The built book in a real browser: offline, accessible, legible in both themes, and it moves."""
+
+from __future__ import annotations
+
+import functools
+import io
+import re
+from urllib.parse import unquote, urlsplit
+
+import pytest
+import yaml
+from bs4 import BeautifulSoup
+from conftest import ROOT, SITE, VIEWS, pages
+from PIL import Image
+
+PAGES = pages()
+CHAPTERS = [name for name in PAGES if name.startswith("chapters/")]
+FIGURES = "figure.u-explore, figure.u-figure, .cell_output img"
+CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text("utf8"))
+
+
+@functools.cache
+def soup(name: str) -> BeautifulSoup:
+    return BeautifulSoup((SITE / name).read_text("utf8"), "html.parser")
+
+
+def test_the_book_has_its_pages():
+    wanted = {"index", "how-to-use", "notation", "glossary", "bibliography", "ladder", "about"}
+    assert {f"book/{name}.html" for name in wanted} <= set(PAGES)
+    assert len(CHAPTERS) == len(list((ROOT / "chapters").glob("*.ipynb"))) > 0
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_whole_offline_and_accessible(name, view, visit, address):
+    seen = visit(name, view)
+    abroad = [u for u in seen.requests if not u.startswith((address, "data:", "blob:", "about:"))]
+    assert abroad == [], "a page may ask no other host for anything"
+    assert seen.complaints == []
+    assert seen.math_errors == []
+    assert seen.violations == []
+    assert seen.width <= VIEWS[view]["viewport"]["width"], "the page scrolls sideways"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_light(name, visit):
+    figures = len(soup(name).select(".u-explore"))
+    limit = 400 + 150 * figures  # so two figures that move stay under 700
+    assert visit(name, "desktop").kilobytes < limit, "kB, gzipped, fonts included"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_page_names_an_outside_script_style_or_image(name):
+    found = soup(name).select("script[src], link[href], img[src], iframe, source, video, audio")
+    outside = [str(tag)[:120] for tag in found
+               if re.match(r"(https?:)?//", tag.get("src") or tag.get("href") or "")]  # fmt: skip
+    assert outside == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_internal_links_lead_somewhere(name):
+    broken = []
+    for link in soup(name).select("a[href]"):
+        url = urlsplit(link["href"])
+        if url.scheme or url.netloc:
+            continue
+        target = (SITE / name).parent / unquote(url.path) if url.path else SITE / name
+        target = target.resolve()
+        if not target.is_file():
+            broken.append(link["href"])
+        elif url.fragment and target.suffix == ".html":
+            page = soup(target.relative_to(SITE.resolve()).as_posix())
+            if not page.find(id=unquote(url.fragment)):
+                broken.append(link["href"])
+    assert broken == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_image_has_alternative_text(name):
+    silent = [str(tag)[:100] for tag in soup(name).select("main img") if not tag.get("alt")]
+    silent += [str(tag)[:100] for tag in soup(name).select("figure > svg, .u-frame > svg")
+               if not (tag.get("role") == "img" and tag.get("aria-label"))]  # fmt: skip
+    assert silent == []
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_chapter_opens_in_colab_and_downloads_its_notebook(name):
+    notebook = name.replace(".html", ".ipynb")
+    user, repository = CONFIG["repository"]["url"].rstrip("/").split("/")[-2:]
+    branch = CONFIG["repository"]["branch"]
+    colab, download = soup(name).select("a.u-action")
+    base = "https://colab.research.google.com/github"
+    assert colab["href"] == f"{base}/{user}/{repository}/blob/{branch}/{notebook}"
+    offered = (SITE / name).parent / download["href"]
+    assert offered.read_bytes() == (ROOT / notebook).read_bytes()
+
+
+def state(figure) -> tuple[str, str, str]:
+    """What a moving figure shows, says and reads out."""
+    return figure.evaluate(
+        """f => [f.querySelector('.u-frame').innerHTML,
+                 f.querySelector('.u-frame [role=img]').getAttribute('aria-label'),
+                 [...f.querySelectorAll('output')].map(o => o.textContent).join('|') +
+                 [...f.querySelectorAll(':checked')].map(o => o.parentNode.textContent).join()]"""
+    )
+
+
+@pytest.mark.parametrize("name", [n for n in PAGES if soup(n).select(".u-explore")])
+def test_every_moving_figure_moves_by_keyboard(name, open_page):
+    page = open_page(name)
+    for figure in page.query_selector_all(".u-explore"):
+        axes = figure.query_selector_all("[data-axis]")
+        assert axes, "a figure that moves has a control"
+        for axis in axes:
+            before = state(figure)
+            control = axis.query_selector("input[type=range], input:checked")
+            control.focus()
+            at_end = control.evaluate("c => c.type === 'range' && c.value === c.max")
+            page.keyboard.press("ArrowLeft" if at_end else "ArrowRight")
+            after = state(figure)
+            for what, old, new in zip(("drawing", "alt", "read-out"), before, after, strict=True):
+                assert old != new, f"the {what} stayed as it was: {old[:80]}"
+
+
+@pytest.mark.parametrize("name", [n for n in PAGES if soup(n).select(FIGURES)])
+def test_no_figure_is_a_white_slab_on_a_dark_page(name, open_page):
+    page = open_page(name, "dark")
+    for figure in page.query_selector_all(FIGURES):
+        picture = Image.open(io.BytesIO(figure.screenshot())).convert("L")
+        bright = sum(picture.histogram()[225:]) / (picture.width * picture.height)
+        assert bright < 0.15, f"{bright:.0%} of a figure is nearly white"
+
+
+@pytest.mark.parametrize("name", [n for n in PAGES if soup(n).select(".u-explore")])
+def test_print_has_the_still_and_no_controls(name, open_page):
+    page = open_page(name, "dark")
+    page.emulate_media(media="print")
+    try:
+        for figure in page.query_selector_all(".u-explore"):
+            assert figure.query_selector(".u-frame > *").is_visible()
+            assert not [c for c in figure.query_selector_all("input, button") if c.is_visible()]
+        assert not page.is_visible(".bd-header-article")
+        assert not page.is_visible(".bd-sidebar")
+        paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert paper in {"rgb(255, 255, 255)", "rgba(0, 0, 0, 0)"}, "paper is white"
+    finally:
+        page.emulate_media(media="screen")
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("chain rule", "chapters/01_chain_rule.html"),
+        ("trigram", "chapters/02_ngrams.html"),
+        ("Jacobian", "chapters/07_backprop.html"),
+        ("perplexity", "book/glossary.html"),
+    ],
+)
+def test_search_finds(query, name, open_page):
+    page = open_page(f"search.html?q={query}")
+    page.wait_for_selector("#search-results li a", timeout=5000)
+    page.wait_for_function("document.querySelector('.search-summary')?.textContent.trim()")
+    links = page.eval_on_selector_all("#search-results li a", "all => all.map(a => a.pathname)")
+    assert f"/{name}" in links
+
+
+def test_search_opens_with_the_keyboard_and_closes(open_page):
+    page = open_page("book/about.html")
+    page.keyboard.press("Control+k")
+    assert page.is_visible("#pst-search-dialog input")
+    page.keyboard.press("Escape")
+    assert not page.is_visible("#pst-search-dialog input")
+
+
+def test_the_theme_button_goes_round_and_is_remembered(open_page):
+    page = open_page("book/about.html")
+    seen = []
+    for _ in range(3):
+        page.click(".theme-switch-button")
+        seen.append(page.evaluate("document.documentElement.dataset.mode"))
+    assert sorted(seen) == ["auto", "dark", "light"]
+
+
+def test_the_menu_on_a_phone_names_every_part(open_page):
+    page = open_page("book/about.html", "phone")
+    page.click("button.primary-toggle >> visible=true")
+    menu = page.locator("#pst-primary-sidebar-modal")
+    assert menu.get_attribute("aria-label")
+    captions = " ".join(menu.locator(".caption-text").all_inner_texts()).lower()
+    assert "part i — language as probability" in captions
+    assert "part ii — learning by gradients" in captions
+    page.keyboard.press("Escape")
