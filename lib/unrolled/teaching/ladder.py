@@ -212,7 +212,7 @@ def table() -> str:
         "|:--|--:|--:|--:|--:|--:|:--|",
     ]
     for row in rows():
-        seeds = ", ".join(map(str, row["seeds"])) or "none drawn"
+        seeds = ", ".join(map(str, row["seeds"])) or "–"
         lines.append(
             f"| {row['model']} | {row['valid_bits_per_byte']:.3f} "
             f"| **{row['test_bits_per_byte']:.3f}** | {row['test_perplexity']:.2f} "
