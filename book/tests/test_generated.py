@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
+from unrolled.teaching import figures
 
 BOOK = Path(__file__).resolve().parents[1]
 
@@ -17,3 +19,14 @@ def test_a_generated_page_is_up_to_date(tool, target):
     spec.loader.exec_module(module)
     renew = f"book/{target} is stale; renew it with: python book/tools/{tool}.py"
     assert (BOOK / target).read_text("utf8") == module.page(), renew
+
+
+def test_the_pages_and_the_figures_share_one_palette():
+    style = (BOOK / "assets" / "unrolled.css").read_text("utf8")
+    light, dark = (dict(re.findall(r"--u-([a-z]+): (#[0-9a-f]{6});", block))
+                   for block in re.findall(r"\{([^}]*--u-ink[^}]*)\}", style)[:2])  # fmt: skip
+    in_figures = dict(re.findall(r"--u-([a-z]+):(#[0-9a-f]{6})", figures.css().split("}")[0]))
+    shared = in_figures.keys() & dark.keys()
+    assert len(shared) >= 7
+    assert {role: dark[role] for role in shared} == {role: in_figures[role] for role in shared}
+    assert {role: light[role] for role in shared} == {role: figures.PALETTE[role] for role in shared}
