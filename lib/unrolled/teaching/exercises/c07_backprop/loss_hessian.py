@@ -6,8 +6,8 @@ $W \in \mathbb{R}^{V \times d}$ laid out row after row, as in this chapter. On p
 1. Differentiate the gradient $(\hat y - y)\,x^\top$ once more, and write the Hessian
    $H \in \mathbb{R}^{Vd \times Vd}$,
    $H_{(kl),(mn)} = \partial^2 L / \partial W_{kl}\, \partial W_{mn}$.
-2. Show that $v^\top H v \ge 0$ for every $v$. (*Hint:* for a direction $D$ in the shape of $W$,
-   look at the numbers $D x$ and at their variance under $\hat y$.)
+2. Show that $\sum_{klmn} U_{kl}\, H_{(kl),(mn)}\, U_{mn} \ge 0$ for every direction $U$, in the
+   shape of $W$. (*Hint:* look at the numbers $U x$ and at their variance under $\hat y$.)
 
 Then write your result as `loss_hessian(W, x)`, without differences. Logits may be large.
 """
@@ -38,15 +38,15 @@ H_{(kl),(mn)} = x_l\, \frac{\partial \hat y_k}{\partial z_m}\, \frac{\partial z_
 \qquad H = \big(\mathrm{diag}(\hat y) - \hat y \hat y^\top\big) \otimes x x^\top .
 $$
 
-The truth $y$ has dropped out. For a direction $D$ put $d = D x$, one number for each class. Then
+The truth $y$ has dropped out. For a direction $U$ put $s = U x$, one number for each class. Then
 
 $$
-\sum_{klmn} D_{kl}\, H_{(kl),(mn)}\, D_{mn}
-= \sum_k \hat y_k d_k^2 - \Big(\sum_k \hat y_k d_k\Big)^2 = \mathrm{Var}_{\hat y}(d) \ge 0 .
+\sum_{klmn} U_{kl}\, H_{(kl),(mn)}\, U_{mn}
+= \sum_k \hat y_k s_k^2 - \Big(\sum_k \hat y_k s_k\Big)^2 = \mathrm{Var}_{\hat y}(s) \ge 0 .
 $$
 
 So the loss is convex in $W$, and a sum of such losses is too: gradient descent finds no valley but
-the lowest. Convex, not strictly: $D$ with equal rows gives all classes the same $d$ and variance 0.
+the lowest. Convex, not strictly: $U$ with equal rows gives all classes the same $s$ and variance 0.
 That is the shift that no softmax feels.
 """
 
@@ -96,9 +96,14 @@ def for_logits(W, x):
     return np.diag(p) - np.outer(p, p)
 
 
+def diagonal_of_xx(W, x):
+    p = softmax_of(W @ x)
+    return np.kron(np.diag(p) - np.outer(p, p), np.diag(x**2))
+
+
 def x_once(W, x):
     p = softmax_of(W @ x)
-    return np.kron(np.diag(p) - np.outer(p, p), np.diag(x))
+    return np.kron(np.diag(p) - np.outer(p, p), x)
 
 
 def gauss_newton(W, x):
@@ -118,7 +123,8 @@ wrong = {
     "the term −ŷŷᵀ of the softmax's Jacobian is missing": diagonal,
     "the sign is turned round: a convex function has a Hessian that is not negative": negative,
     "this is the Hessian for the logits z; the one for W has x on both sides": for_logits,
-    "x must stand twice, as x xᵀ: once from each derivative": x_once,
+    "only the diagonal of x xᵀ is there; weights of different inputs act together": diagonal_of_xx,
+    "x is used once; each of the two derivatives brings one, so x xᵀ belongs there": x_once,
     "the term diag(ŷ) of the softmax's Jacobian is missing": gauss_newton,
     "the four axes must be laid out as two of length V·d": four_axes,
 }

@@ -2,11 +2,15 @@ r"""Softmax backwards, without its Jacobian
 
 The Jacobian of $\hat y = \mathrm{softmax}(z)$ is
 $J = \mathrm{diag}(\hat y) - \hat y \hat y^\top$: $V^2$ numbers for every row of a batch. The
-backward pass never needs them, only the product $\bar z = \bar y J$ for the gradient $\bar y$
-that arrives from above.
+backward pass never needs them, only the product $\bar z = J^\top \bar y$ for the gradient $\bar y$
+that arrives at $\hat y$.
 
 Write `softmax_vjp(y, y_bar)` for `y` and `y_bar` of shape `(B, V)`, where each row of `y` is
-already a softmax. Return $\bar z$, `(B, V)`, without building any `(V, V)` matrix.
+already a softmax. Return $\bar z$, `(B, V)`, without a loop and without any `(V, V)` matrix.
+
+Some classes may be *masked*: their logit is $-\infty$ and their entry of `y` is exactly 0. What
+`y_bar` holds there may be anything, even infinity (the derivative of a logarithm at 0). It must not
+matter: the gradient of a masked logit is 0, and all other entries are finite.
 """
 
 import numpy as np
@@ -19,26 +23,37 @@ kind, level, points = "code", 2, 3
 # %% solution
 def softmax_vjp(y, y_bar):
     """Gradient (B, V) for the logits; y and its gradient y_bar are (B, V)."""
+    y_bar = np.where(y > 0, y_bar, 0)  # 0 times infinity would be nan
     inner = (y * y_bar).sum(axis=-1, keepdims=True)  # (B, 1)
     return y * (y_bar - inner)
 
 
 # %% explanation
 explanation = r"""
-Row by row, $\bar z = \bar y\,\mathrm{diag}(\hat y) - (\bar y \cdot \hat y)\,\hat y
-= \hat y \odot (\bar y - \bar y \cdot \hat y)$. The inner product is one number a row, so the work
-is $O(V)$ and not $O(V^2)$. The entries of $\bar z$ sum to zero: adding a constant to all logits
+$J$ is symmetric, so for each row
+$\bar z = \mathrm{diag}(\hat y)\,\bar y - \hat y\,(\hat y \cdot \bar y) = \hat y \odot (\bar y - \hat y \cdot \bar y)$. The dot product is one number a row, so the work is
+$O(V)$ and not $O(V^2)$. The entries of $\bar z$ sum to zero: adding a constant to all logits
 changes nothing, so no gradient points that way.
+
+A masked class has $\hat y_i = 0$, so its row and its column of $J$ are zero, and in the algebra
+$\bar y_i$ plays no part. In floating-point numbers $0 \cdot \infty$ is not a number, and through the
+dot product it would reach the whole row. So what stands there is set to 0 before it is multiplied.
 """
 
 
 # %% tests
+def softmax_rows(z):
+    e = np.exp(z - z.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
 def tests(rng):
     yield call(np.array([[0.5, 0.25, 0.25]]), np.array([[1.0, 0.0, 0.0]]), visible=True)
-    for shape in [(2, 3), (5, 7), (1, 11)]:
-        z = rng.normal(size=shape)
-        y = np.exp(z) / np.exp(z).sum(axis=-1, keepdims=True)
-        yield call(y, rng.normal(size=shape))
+    for shape in [(2, 3), (5, 7)]:
+        yield call(softmax_rows(rng.normal(size=shape)), rng.normal(size=shape))
+    z, y_bar = rng.normal(size=(2, 3, 11))
+    z[0, 2:5], y_bar[0, 2:5] = -np.inf, (np.inf, -np.inf, np.nan)
+    yield call(softmax_rows(z), y_bar, hint="three classes of the first row are masked")
     square = np.full((3, 3), 1 / 3)
     yield call(square, rng.normal(size=(3, 3)), hint="B = V here: which axis do you sum over?")
 
@@ -55,6 +70,12 @@ def jacobian_of_the_sum(y, y_bar):
 
 
 wrong = {
+    "0 times infinity is not a number: what stands at a masked class must go before the product": (
+        lambda y, y_bar: y * (y_bar - (y * y_bar).sum(axis=-1, keepdims=True))
+    ),
+    "`y` is a softmax already; here it went through a softmax again": (
+        lambda y, y_bar: softmax_vjp(softmax_rows(y), y_bar)
+    ),
     "only the diagonal of the Jacobian is used": lambda y, y_bar: y * y_bar,
     "the diagonal is ŷ(1 − ŷ), as for a sigmoid; the other entries of the Jacobian are lost": (
         lambda y, y_bar: y * (1 - y) * y_bar

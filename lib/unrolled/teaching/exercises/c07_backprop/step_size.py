@@ -37,7 +37,7 @@ step_size = {
 # %% explanation
 explanation = r"""
 For this $f$, $f'' = 9 f$ and $f''' = 27 f$, so the formulas read $\sqrt{2u/9}$ and
-$\sqrt[3]{6u/27}$. In float64 that is $5 \cdot 10^{-9}$ and $3 \cdot 10^{-6}$, in float32 it is
+$\sqrt[3]{3u/27}$. In float64 that is $5 \cdot 10^{-9}$ and $2 \cdot 10^{-6}$, in float32 it is
 $10^{-4}$ and $2 \cdot 10^{-3}$. On the grid of powers of ten the measurement agrees with all four.
 
 ```python
@@ -73,6 +73,10 @@ wrong = {
     "the largest step is not the best: the truncation error grows with the step": (
         answer(1, 1, 1, 1)
     ),
+    "each k is one too small: `argmin` counts from 0, and the steps begin at 10⁻¹": (
+        answer(7, 5, 3, 2)
+    ),
+    "each step is ten times too small; the steps begin at 10⁻¹, for k = 1": answer(9, 7, 5, 4),
     "float32 got the steps of float64: some number in the quotient was not float32": (
         answer(8, 6, 8, 6)
     ),

@@ -10,10 +10,8 @@ $$
 
 With pencil and paper: write $\partial h / \partial x$ as a product of two matrices, and compute `h`
 (two numbers), `dh_dx` (two rows of two, a row for each output), and for $L = h_1 + h_2$ the row
-`dL_dx`. Fractions may be given as strings, `"16/25"`.
+`dL_dx` (two numbers). Fractions may be written as they are, `16 / 25`.
 """
-
-from fractions import Fraction
 
 kind, level, points = "paper", 1, 2
 
@@ -25,9 +23,9 @@ tanh_jacobian = {"h": ..., "dh_dx": ..., "dL_dx": ...}
 
 # %% solution
 tanh_jacobian = {
-    "h": [Fraction(3, 5), Fraction(7, 25)],
-    "dh_dx": [[Fraction(16, 25), 0], [Fraction(1152, 625), Fraction(-576, 625)]],
-    "dL_dx": [Fraction(1552, 625), Fraction(-576, 625)],
+    "h": [3 / 5, 7 / 25],
+    "dh_dx": [[16 / 25, 0], [1152 / 625, -576 / 625]],
+    "dL_dx": [1552 / 625, -576 / 625],
 }
 
 # %% explanation

@@ -64,6 +64,10 @@ wrong = {
             X.T @ (G * np.tanh(X @ W) * (1 - np.tanh(X @ W))),
         )
     ),
+    "the slope of tanh is 1 − h², not 1 − h": lambda X, W, G: (
+        (G * (1 - np.tanh(X @ W))) @ W.T,
+        X.T @ (G * (1 - np.tanh(X @ W))),
+    ),
     "the slope is taken at G and not at X W": lambda X, W, G: (
         (G * (1 - np.tanh(G) ** 2)) @ W.T,
         X.T @ (G * (1 - np.tanh(G) ** 2)),
@@ -89,6 +93,12 @@ wrong = {
     "the two gradients are returned in the wrong order": lambda X, W, G: (
         X.T @ (G * slope(X, W)),
         (G * slope(X, W)) @ W.T,
+    ),
+    "only the gradient of X is returned; a pair is asked for": lambda X, W, G: (
+        (G * slope(X, W)) @ W.T
+    ),
+    "only the gradient of W is returned; a pair is asked for": lambda X, W, G: (
+        X.T @ (G * slope(X, W))
     ),
     "`*=` writes into the gradient that was handed in": in_place,
 }

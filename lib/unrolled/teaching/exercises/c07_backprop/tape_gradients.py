@@ -17,7 +17,8 @@ def tape_gradients(parents, partials):
     return grads
 ```
 
-It has two faults. Find them, and write it right. (Why is no topological sort needed here?)
+It has two faults. Find them, and write it right. Each value should send its gradient on once: one
+of the tests is a tape of forty doublings, which has $2^{40}$ paths.
 """
 
 from unrolled.teaching.exercise import call
@@ -55,6 +56,22 @@ does not depend on keep the gradient 0.
 
 
 # %% tests
+class Tape(list):
+    """A list that can be read some fifty times for each pair of values, and then refuses."""
+
+    reads = 0
+
+    def __getitem__(self, i):
+        self.reads += 1
+        if self.reads > 50 * len(self) ** 2:
+            raise RuntimeError(f"the tape of {len(self)} values was read {self.reads:,} times")
+        return super().__getitem__(i)
+
+
+def use(answer, parents, partials):
+    return answer(Tape(parents), Tape(partials))
+
+
 def tape(rng, n, n_inputs=2):
     """A random tape on which values are used several times, not at all, or twice by one value."""
     parents, partials = [()] * n_inputs, [()] * n_inputs
@@ -73,6 +90,8 @@ def tests(rng):
         yield call(*tape(rng, n))
     yield call([(), (), (0,)], [(), (), (7.0,)], hint="the result does not depend on value 1")
     yield call([(), (0, 0)], [(), (3.0, 4.0)], hint="the result uses one value twice")
+    doublings = [(), *((i, i) for i in range(40))], [(), *[(1.0, 1.0)] * 40]
+    yield call(*doublings, hint="forty doublings: few values, very many paths")
     yield call([()], [()], hint="one value: the derivative of a value by itself")
 
 
@@ -154,7 +173,20 @@ def local_sums(parents, partials):
     return grads
 
 
+def along_paths(parents, partials):
+    grads = [0.0] * len(parents)
+
+    def walk(i, grad):
+        grads[i] += grad
+        for parent, partial in zip(parents[i], partials[i], strict=True):
+            walk(parent, grad * partial)
+
+    walk(len(parents) - 1, 1.0)
+    return grads
+
+
 wrong = {
+    "every path is walked by itself; a value should wait for its whole gradient": along_paths,
     "a value used twice keeps only the gradient that arrived last: `=` where `+=` belongs": (
         overwrites
     ),
