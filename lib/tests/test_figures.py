@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import warnings
 from html.parser import HTMLParser
 from xml.etree import ElementTree as ET
 
@@ -270,3 +271,22 @@ def test_heatmap_refuses_what_is_no_finite_matrix(matrix):
 def test_heatmap_refuses_names_that_do_not_fit():
     with pytest.raises(ValueError, match="2 names for 3"):
         heat(np.ones((2, 3)), columns=["x", "y"])
+
+
+@pytest.mark.parametrize("page", [0, 1], ids=["light", "dark"])
+@pytest.mark.parametrize("sight", [None, "deuteranomaly", "protanomaly", "tritanomaly"])
+def test_roles_are_told_apart_by_every_eye(page, sight):
+    """Distances in CAM02-UCS; 10 is a difference that is seen at a glance."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its source has an escape that Python warns of
+        from colorspacious import cspace_convert
+
+    roles = [role for role in figures._COLOURS if role not in ("grid", "page")]
+    colours = np.array([mpl.colors.to_rgb(figures._COLOURS[role][page]) for role in roles])
+    if sight:
+        space = {"name": "sRGB1+CVD", "cvd_type": sight, "severity": 100}
+        colours = np.clip(cspace_convert(colours, space, "sRGB1"), 0, 1)
+    seen = cspace_convert(colours, "sRGB1", "CAM02-UCS")
+    apart = {(roles[i], roles[j]): float(np.linalg.norm(seen[i] - seen[j]))
+             for i in range(len(roles)) for j in range(i)}  # fmt: skip
+    assert min(apart.values()) > 10, sorted(apart.items(), key=lambda item: item[1])[:3]

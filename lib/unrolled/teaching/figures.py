@@ -22,18 +22,18 @@ from matplotlib.figure import Figure
 
 from unrolled.teaching.inline_svg import inline
 
-# Each role's colour on a light and on a dark page; contrast with the page at least 4.5 to 1
-# (save for `grid`, which is furniture).
+# Each role's colour on a light and on a dark page; contrast with the page at least 4.5 to 1, and
+# told apart by colour-blind readers too (`grid` and `page` are furniture).
 _COLOURS = {
     "ink": ("#1f2328", "#e6e6ea"),
     "muted": ("#5f6773", "#9aa3af"),
     "grid": ("#d9dce1", "#3a3f47"),
     "page": ("#ffffff", "#14181e"),
     "accent": ("#4f46e5", "#9b95ff"),
-    "data": ("#0f766e", "#4fd1c0"),
-    "test": ("#c2410c", "#ff9a5c"),
-    "gradient": ("#be185d", "#ff7ab8"),
-    "value": ("#b45309", "#f2b84b"),
+    "data": ("#28845d", "#32dfaa"),
+    "test": ("#b14728", "#cf7a32"),
+    "gradient": ("#7f097a", "#f03986"),
+    "value": ("#3e3311", "#f2d232"),
 }
 # A concept keeps its colour through the book, so several concepts share one.
 _ALIASES = {
