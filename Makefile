@@ -73,7 +73,9 @@ book: html ## Build the book, serve it, print its address (PORT=, OPEN=0)
 
 .PHONY: lab
 lab: .venv/.ready ## Open the chapters in JupyterLab
-	@$(BIN)/jupyter lab --notebook-dir chapters
+	@$(BIN)/jupyter lab --notebook-dir chapters --LabApp.news_url= \
+	  --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate \
+	  $(if $(filter 0,$(shell id -u)),--allow-root)
 
 # ---- check -----------------------------------------------------------------------------------
 

@@ -1,10 +1,11 @@
 """Keep the repository's address in step with `_config.yml`, its one place (repository: url).
 
-    python book/tools/address.py            write it into the notebooks and README.md
+    python book/tools/address.py            write it into the notebooks and pages
     python book/tools/address.py --check    change nothing; exit 1 where one is behind
 
-A notebook holds it in its bootstrap, the top of its first code cell. In README.md every link that
-holds the old address is rewritten; the old one is that of its `git clone` line.
+A notebook holds it in its bootstrap, the top of its first code cell. In README.md and the page on
+using the book every link that holds the old address is rewritten; the old one is that of the file's
+`git clone` line.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def set_bootstrap(notebook: NotebookNode, url: str) -> None:
 
 
 def readdress(text: str, url: str) -> str:
-    """README's text with the old address replaced, in GitHub, Colab and Pages links."""
+    """A page's text with the old address replaced, in GitHub, Colab and Pages links."""
     old = _CLONE.search(text)
     if not old:
         return text
@@ -95,7 +96,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
     url = repository_url()
-    files = [*chapter_paths(), *(ROOT / name for name in ["README.md"] if (ROOT / name).exists())]
+    files = [*chapter_paths(), ROOT / "README.md", ROOT / "book" / "how-to-use.md"]
     late = [path for path in files if update(path, url, write_it=not check)]
     for path in late:
         print(
