@@ -57,8 +57,8 @@ def tests(rng):
     for V, d in [(3, 2), (2, 5), (5, 3)]:
         yield call(rng.normal(size=(V, d)), rng.normal(size=d))
     yield call(rng.normal(size=(3, 3)), rng.normal(size=3), hint="V = d here; rows of W first")
-    large = np.array([[500.0, 400.0], [0.0, 1.0]])
-    yield call(large, np.array([1.0, 2.0]), hint="logits of 1300 must not overflow")
+    large = np.array([[1000.0, 800.0], [1001.0, 799.0], [0.0, 0.0]])
+    yield call(large, np.array([1.0, 2.0]), hint="logits of 2600 must not overflow")
 
 
 # %% wrong

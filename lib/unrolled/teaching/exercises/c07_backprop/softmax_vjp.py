@@ -31,13 +31,18 @@ def softmax_vjp(y, y_bar):
 # %% explanation
 explanation = r"""
 $J$ is symmetric, so for each row
-$\bar z = \mathrm{diag}(\hat y)\,\bar y - \hat y\,(\hat y \cdot \bar y) = \hat y \odot (\bar y - \hat y \cdot \bar y)$. The dot product is one number a row, so the work is
-$O(V)$ and not $O(V^2)$. The entries of $\bar z$ sum to zero: adding a constant to all logits
-changes nothing, so no gradient points that way.
+
+$$
+\bar z = \mathrm{diag}(\hat y)\,\bar y - \hat y\,(\hat y \cdot \bar y)
+= \hat y \odot (\bar y - \hat y \cdot \bar y) .
+$$
+
+The dot product is one number a row, so the work is $O(V)$ and not $O(V^2)$. The entries of $\bar z$
+sum to zero: adding a constant to all logits changes nothing, so no gradient points that way.
 
 A masked class has $\hat y_i = 0$, so its row and its column of $J$ are zero, and in the algebra
-$\bar y_i$ plays no part. In floating-point numbers $0 \cdot \infty$ is not a number, and through the
-dot product it would reach the whole row. So what stands there is set to 0 before it is multiplied.
+$\bar y_i$ plays no part. In floating-point numbers $0 \cdot \infty$ is not a number, and through
+the dot product it would reach the whole row. So what stands there is set to 0 first.
 """
 
 
