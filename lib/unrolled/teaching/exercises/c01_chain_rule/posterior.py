@@ -45,7 +45,7 @@ def tests(rng):
         rng.dirichlet(np.ones(4)),
         hint="these texts are a page long",
     )
-    apart = np.array([[-5000.0, -5001.0, -9000.0], [-50.0, -2050.0, -49.0]])
+    apart = np.array([[-9000.0, -5000.0, -5001.0], [-50.0, -2050.0, -49.0]])
     yield call(apart, np.array([0.5, 0.25, 0.25]), hint="rows and columns lie thousands apart here")
     square = rng.normal(-9, 2, (3, 3))
     yield call(square, np.array([0.7, 0.2, 0.1]), hint="N = L here: which axis is which?")
