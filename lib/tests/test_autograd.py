@@ -436,6 +436,15 @@ def test_gather_refuses_what_numpy_would_wrap_spread_or_round():
         ag.gather(a, [0.0, 1.0])
 
 
+@pytest.mark.parametrize(("before", "after"), [((0, 3), (0, 3)), ((1, 3), (0, 3)), ((), (0,))])
+def test_broadcast_to_and_its_gradient_keep_their_shapes_where_nothing_is(before, after):
+    a = Tensor(np.ones(before))
+    copies = ag.broadcast_to(a, after)
+    ag.sum(copies).backward()
+    assert copies.shape == after
+    assert_array_equal(a.grad, np.zeros(before))
+
+
 def test_log_softmax_stays_finite_where_exp_overflows():
     z = Tensor([[1e4, 0.0, -1e4], [-1e4, -1e4, -1e4]])
     log_probs = ag.log_softmax(z)

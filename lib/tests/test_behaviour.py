@@ -51,6 +51,13 @@ def test_bfloat16_and_tensors_with_a_graph_pass():
     check_distribution(logits.log_softmax(-1).bfloat16(), tolerance=0.02)
 
 
+def test_bfloat16_is_judged_by_its_own_precision():
+    log_probs = torch.tensor(LOG_PROBS).bfloat16()
+    check_distribution(log_probs)
+    with pytest.raises(BehaviourError, match=r"off by more than 8\.8e-02"):
+        check_distribution(log_probs + 0.125)
+
+
 @given(st.integers(0, 2**32 - 1), st.lists(st.integers(1, 7), min_size=1, max_size=4))
 @settings(max_examples=50, deadline=None)
 def test_a_softmax_of_any_shape_passes_and_one_raised_entry_does_not(seed, shape):
@@ -286,6 +293,19 @@ def test_tokens_are_left_unchanged_even_by_a_model_that_writes_on_them(make):
     assert (np.asarray(tokens) == TOKENS).all()
 
 
+@kinds
+def test_tokens_of_one_byte_do_not_wrap_around_at_256(make):
+    """With 211 words, 200 + 105 is 94 modulo 211 and 49 once it has wrapped around."""
+    tokens, seen = np.full((1, 3), 200, dtype=np.uint8), set()
+
+    def model(tokens):
+        seen.update(np.asarray(tokens)[:, 1].tolist())
+        return np.zeros((*tokens.shape, 211))
+
+    check_causal(model, make(tokens))
+    assert seen == {200, 201, (200 + 105) % 211, 199}
+
+
 def test_a_model_that_hands_out_one_buffer_again_and_again_is_not_excused():
     buffer = np.empty((B, T, V))
 
@@ -418,7 +438,27 @@ def test_a_gradient_that_is_missing_is_caught():
         check_gradient(lambda W: ag.sum(W), leaf, leaf.grad)
 
 
+@pytest.mark.parametrize("make", [np.array, torch.tensor, Tensor], ids=["numpy", "torch", "engine"])
+def test_x_stays_as_it_is_even_when_f_writes_on_it(make):
+    x = make(X)
+
+    def f(x):
+        if not isinstance(x, Tensor):
+            x *= x
+            return x.sum()
+        return ag.sum(x * x)
+
+    check_gradient(f, x, 2 * X)
+    assert (np.asarray(getattr(x, "value", x)) == X).all()
+
+
 def test_what_cannot_be_judged_is_a_callers_mistake():
+    with pytest.raises(TypeError, match="is a `return` missing"):
+        check_gradient(lambda x: None, np.ones(3), np.ones(3))
+    with pytest.raises(TypeError, match="real numbers, got complex"):
+        check_gradient(lambda x: x.sum(), np.ones(3), np.ones(3) + 0j)
+    with pytest.raises(ValueError, match="lost in rounding"):
+        check_gradient(lambda x: x.sum(), np.full(3, 1e20), np.ones(3))
     with pytest.raises(ValueError, match=r"f\(x\) has shape \(3,\)"):
         check_gradient(lambda x: x * 2, np.ones(3), np.full(3, 2.0))
     with pytest.raises(TypeError, match="float64 array, got float32"):

@@ -82,8 +82,29 @@ def test_numpy_scalars_and_big_endian_arrays_cross_as_plain_ones():
 
 def test_a_thing_that_cannot_cross_arrives_as_its_name():
     assert decode(encode(i for i in range(3))).type_name == "generator"
-    assert decode(encode(np.array([object()]))).type_name == "ndarray"
+    assert decode(encode(np.array([object()]))).type_name == "array of dtype object"
     assert isinstance(decode(encode(Unknown("A", "a"))), Unknown)
+
+
+def test_frozen_sets_cross_wherever_they_may_stand():
+    inner = frozenset({1, 2})
+    for value in ({inner, frozenset()}, {(inner, 3)}, {inner: 4}):
+        assert same(decode(encode(value)), value)
+    assert decode(encode(inner)) == {1, 2}
+
+
+def test_an_array_of_fractions_crosses_as_a_list():
+    half = Fraction(1, 2)
+    assert same(decode(encode(np.array([[half, 1], [0.5, half]]))), [[half, 1], [0.5, half]])
+
+
+def test_what_has_no_end_and_what_json_cannot_write_is_named():
+    endless = [1]
+    endless.append({"again": endless})
+    assert decode(encode(endless)).type_name == "list without an end"
+    for number in (10**5000, Fraction(1, 10**5000)):
+        text = json.dumps(encode([number]))
+        assert decode(json.loads(text))[0].type_name == "number with thousands of digits"
 
 
 @pytest.mark.parametrize("data", [{"pickle": "x"}, {}, {"float": "nan", "tuple": []}])
@@ -137,6 +158,17 @@ def test_the_entry_that_differs_most_is_named(array, place, data):
         ({"a": [1, 2]}, {"a": [1, 3]}, "at ['a'][1]: got 2, expected 3"),
         ({"a": 1}, {"b": 1}, "the key 'b' is missing"),
         ({"a": 1, "b": 1}, {"a": 1}, "'b' does not belong"),
+        ({"hya": 1}, {"hay": 1}, "the key 'hay' is missing; the key 'hya' does not belong"),
+        ([10**400], [3], "got 10000000000000000000… (401 characters), expected 3"),
+        ([-(10**400)], [3.5], "got -1000000000000000000… (402 characters), expected 3.5"),
+        ("9" * 5000, 3, f"got the string '{'9' * 40}'…, expected the number 3"),
+        (np.array(["1"]), np.array([1]), "the entries are <U1, expected int64"),
+        (
+            np.array([0.1], dtype=np.float32),
+            np.array([0.1]),
+            "(your numbers are float32, expected float64)",
+        ),
+        (np.ones((2, 3)), [np.ones(3), np.zeros(3)], "at [1]: differs most at 0: got 1"),
         (5, {"a": 1}, "expected a dict"),
         ("cat", "hat", "got the string 'cat', expected the string 'hat'"),
         (np.array(["a"]), np.array(["b"]), "differs most at 0: got a, expected b"),
@@ -156,6 +188,11 @@ def test_the_sentence_names_what_is_wrong(got, expected, says):
         (torch.tensor(3.0), 3),
         ((1, 2), [1, 2]),
         (np.array([1, 2]), [1, 2]),
+        (np.ones((2, 3)), [np.ones(3), np.ones(3)]),
+        (np.ones((2, 3)), (np.ones(3), [1, 1, 1])),
+        ("−576/625", Fraction(-576, 625)),
+        (".8", 0.8),
+        ("−.8/2.", -0.4),
         (3.0, 3),
         (np.array([-np.inf, np.nan]), np.array([-np.inf, np.nan])),
     ],
@@ -168,7 +205,7 @@ def test_a_value_worked_by_hand_is_not_revealed():
     said = difference({"a": 0.1}, {"a": 0.7421}, reveal=False)
     assert "0.1 is not right" in said
     assert "0.742" not in said
-    assert "'b'" not in difference({"a": 1}, {"a": 1, "b": 2}, reveal=False)
+    assert difference({"a": 1}, {"a": 1, "b": 2}, reveal=False) == "the key 'b' is missing"
 
 
 # ---- the one-file form -------------------------------------------------------------------------
@@ -227,6 +264,12 @@ def test_the_starter_is_the_solution_without_its_body(read):
     assert exercise.solution_source.endswith("return 2 * x")
 
 
+def test_the_starter_keeps_a_comment_after_the_colon_and_a_signature_of_several_lines(read):
+    header = "def double(\n    x,\n):  # why: so\n"
+    body = DOUBLE.replace("def double(x):\n    '''Twice x.'''\n", header + "\n    # more\n")
+    assert read(body, "double").starter == header + "    return ...  # your code here"
+
+
 def test_the_starter_of_a_value_keeps_its_keys(read):
     body = "# %% solution\nanswer = {'a': 1, 2: 0.5}\n# %% wrong\nwrong = {}\n"
     assert read(body, "answer").starter == 'answer = {"a": ..., 2: ...}'
@@ -247,12 +290,45 @@ def test_the_starter_of_a_value_keeps_its_keys(read):
         ("wrong = {", "right = {", "`wrong` is a dict"),
         ('explanation = "Why."', "", "`explanation` is missing"),
         ("\nA statement.\n", "", "the docstring holds a title"),
+        ("# %% wrong", "# %% tests", "a cell stands once, got ['solution', 'tests', 'tests']"),
     ],
 )
 def test_a_file_that_lacks_a_part_is_refused_by_name(read, old, new, says):
     with pytest.raises(ValueError, match="c99_test/double") as error:
         read(DOUBLE.replace(old, new), "double", HEAD.replace(old, new))
     assert says in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "solution",
+    [
+        "def double(x): return 2 * x",
+        "def double(\n    x,\n): return 2 * x",
+        "def double(x): 'Twice.'",
+    ],
+)
+def test_a_body_beside_its_def_is_refused(read, solution):
+    body = f"# %% solution\n{solution}\n" + DOUBLE.partition("return 2 * x\n")[2]
+    with pytest.raises(ValueError, match="double: the body of `def` begins on a line of its own"):
+        read(body, "double")
+
+
+def test_a_lambda_needs_a_starter(read):
+    body = "# %% solution\ndouble = lambda x: 2 * x\n" + DOUBLE.partition("return 2 * x\n")[2]
+    with pytest.raises(ValueError, match="double: write `starter`; it is made from a `def` or"):
+        read(body, "double")
+    assert read(body + "\nstarter = 'double = ...'\n", "double").starter == "double = ..."
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [("yield np.ones(2)", "ndarray"), ("yield from ()", "nothing"), ("return", "nothing")],
+)
+def test_tests_that_yield_no_calls_are_refused_by_name(read, line, says):
+    tests = f"# %% tests\ndef tests(rng):\n    {line}\n# %% wrong\nwrong = {{}}\n"
+    exercise = read(DOUBLE.partition("# %% tests")[0] + tests, "double")
+    with pytest.raises(ValueError, match=rf"c99_test/double: .* yields call\(…\), got {says}"):
+        exercise.calls(0)
 
 
 # ---- marking -----------------------------------------------------------------------------------
@@ -296,10 +372,46 @@ def refuse(x):
 
 @pytest.mark.parametrize(
     "answer",
-    [..., lambda x: ..., refuse, lambda x: 2 * ..., lambda x: [1, ...], lambda x: (...).sum()],
+    [
+        ...,
+        lambda x: ...,
+        refuse,
+        lambda x: 2 * ...,
+        lambda x: [1, ...],
+        lambda x: (...).sum(),
+        lambda x: np.exp(...),
+        lambda x: torch.exp(...),
+        lambda x: torch.tensor(...),
+        lambda x: f"{...:.3f}",
+    ],
 )
 def test_a_starter_is_not_written_yet(read, answer):
     assert text_of(read(DOUBLE, "double"), answer) == "○ double: not written yet"
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (lambda x: np.einsum("i->i", x[None]), "raised ValueError: operand has more dimensions"),
+        (lambda x: x["a"], "raised IndexError: only integers, slices"),
+        (lambda x: torch.ones(2, device="meta").cpu(), "raised NotImplementedError: "),
+        (lambda x: sys.exit(3), "raised SystemExit: 3"),
+    ],
+)
+def test_an_error_that_only_sounds_like_a_starter_is_an_error(read, answer, says):
+    assert says in text_of(read(DOUBLE, "double"), answer)
+
+
+def test_an_argument_that_was_made_to_hold_itself_is_changed(read):
+    body = DOUBLE.replace("np.array([1.0, 2.0])", "[1, 2]").replace("2 * x", "2 * np.array(x)")
+
+    def answer(x):
+        doubled = 2 * np.array(x)
+        if isinstance(x, list):
+            x.append(x)
+        return doubled
+
+    assert "changes its own input (argument 1)" in text_of(read(body, "double"), answer)
 
 
 def mutate(x):
@@ -409,6 +521,17 @@ def test_a_value_is_compared_to_about_three_digits_and_not_revealed(read):
     assert said.splitlines()[0] == "✗ p: at ['corn']: 0.4 is not right"
     assert "those of the words alone" in said
     assert text_of(exercise, {"corn": ..., "hay": ...}) == "○ p: not written yet"
+    assert "the key 'hay' is missing" in text_of(exercise, {"corn": "4/11"})
+    endless: list = []
+    endless.append(endless)
+    for strange, says in [
+        (endless, "without an end"),
+        (10**5000, "number with thousands of digits"),
+        (10**400, "1000"),
+        ("7" * 5000, "the string '777"),
+    ]:
+        assert text_of(exercise, {"corn": strange, "hay": 0.182}).startswith("✗ p: ")
+        assert says in text_of(exercise, {"corn": strange, "hay": 0.182}).splitlines()[0]
     assert "the answer is a value" in text_of(exercise, lambda: 1)
     assert "the answer is None" in text_of(exercise, None)
 

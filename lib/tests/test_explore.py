@@ -180,6 +180,27 @@ def test_figures_are_closed():
     assert not plt.get_fignums()
 
 
+def test_draw_leaves_no_trace_in_figures_or_settings_also_when_it_fails():
+    outside = plt.figure()
+    settings_before = dict(mpl.rcParams)
+
+    def untidy(n):
+        plt.figure()
+        plt.rcParams["font.size"] = 30
+        plt.rcParams["lines.linewidth"] = 9
+        return draw(1 / n)
+
+    tidy = page(draw, alt="a", power=[1.0, 0.5])
+    page(untidy, alt="a", n=[1, 2])
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        page(untidy, alt="a", n=[1, 0])
+    with pytest.raises(TypeError, match="returned NoneType"):
+        page(lambda n: untidy(n) and None, alt="a", n=[1])
+    assert plt.get_fignums() == [outside.number]
+    assert dict(mpl.rcParams) == settings_before
+    assert page(draw, alt="a", power=[1.0, 0.5]) == tidy
+
+
 # --- mistakes ---------------------------------------------------------------------------------
 
 
@@ -199,6 +220,9 @@ def test_figures_are_closed():
         ({"alt": "at {height}"}, ValueError, r"alt speaks of \{height\}, but the axes are"),
         ({"alt": " "}, ValueError, "needs alt text for every state"),
         ({"alt": lambda power: None}, ValueError, "needs alt text for every state"),
+        ({"caption": ["c"]}, TypeError, r"a caption is a text, got \['c'\]"),
+        ({"start": [1, 2]}, TypeError, r"start is a dict by axis .*, got \[1, 2\]"),
+        ({"labels": ["p"]}, TypeError, r"labels is a dict by axis .*, got \['p'\]"),
     ],
 )
 def test_mistakes_are_named(changes, error, message):
@@ -214,6 +238,21 @@ def test_no_axes_at_all():
 def test_missing_axis_is_named():
     with pytest.raises(ValueError, match="missing a required argument: 'power'"):
         page(draw, alt="a", word=["cow"])
+
+
+@pytest.mark.parametrize("name", ["draw", "alt", "caption", "start", "max_kilobytes", "labels"])
+def test_an_axis_with_the_name_of_a_parameter_of_explore_is_refused(name):
+    used: dict = {}
+    exec(f"def moves({name}): return None", used)
+    with pytest.raises(ValueError, match=f"draw's parameter {name} needs a name"):
+        page(used["moves"], **{"alt": "a", "power": [1, 2]})
+
+
+def test_a_parameter_of_that_name_that_is_no_axis_is_draws_own_affair():
+    def labelled(power, labels=("a", "b")):
+        return draw(power, word=labels[0])
+
+    assert page(labelled, alt="a", power=[1, 2])
 
 
 def test_draw_must_return_a_figure():

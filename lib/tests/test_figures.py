@@ -158,6 +158,22 @@ def test_show_displays_labelled_html_with_a_plain_fallback_and_closes(monkeypatc
     assert not plt.fignum_exists(fig.number)
 
 
+@pytest.mark.filterwarnings("ignore:Glyph")
+@pytest.mark.parametrize("character", ["\x00", "\x1b", "\ufffe"])
+def test_a_text_that_no_svg_can_hold_is_refused(character):
+    fig, ax = plt.subplots()
+    ax.set_title(f"a{character}b")
+    with pytest.raises(ValueError, match="a text of the figure holds") as caught:
+        figures.svg(fig)
+    assert repr(character) in str(caught.value)
+
+
+def test_a_caption_is_a_text(monkeypatch):
+    displayed(monkeypatch)
+    with pytest.raises(TypeError, match="a caption is a text, got 3"):
+        figures.show(lines_figure(), alt="Lines.", caption=3)
+
+
 def test_no_caption_no_figcaption():
     assert "figcaption>" not in figures.markup("<svg ></svg>", "alt")
 

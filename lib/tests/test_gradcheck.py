@@ -151,3 +151,21 @@ def test_a_scalar_has_index_nothing():
     assert report
     assert report.index == ()
     assert not gradcheck(lambda x: x**3, 2.0, 11.0)
+
+
+@pytest.mark.parametrize("check", [numerical_jacobian, lambda f, x: gradcheck(f, x, x)])
+def test_a_function_that_returns_nothing_or_complex_numbers_is_refused(check):
+    with pytest.raises(TypeError, match=r"f\(x\) is None: is a `return` missing"):
+        check(lambda x: None, np.ones(3))
+    with pytest.raises(TypeError, match=r"f\(x\) must hold real numbers"):
+        check(lambda x: 1j * x, np.ones(3))
+
+
+def test_a_complex_derivative_is_refused():
+    with pytest.raises(TypeError, match="the derivative must hold real numbers"):
+        gradcheck(lambda x: x.sum(), np.ones(3), np.ones(3) + 0j)
+
+
+def test_a_step_that_is_lost_in_rounding_is_refused_and_its_place_named():
+    with pytest.raises(ValueError, match=r"at \(1,\): a step of 1e-06 is lost"):
+        numerical_jacobian(lambda x: x.sum(), np.array([1.0, 1e17]))

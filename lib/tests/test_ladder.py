@@ -66,6 +66,13 @@ def test_a_torch_module_is_scored_in_evaluation_mode_and_left_as_it_was():
     assert result.nats == pytest.approx(expected.item(), rel=1e-6)
 
 
+def test_a_module_that_fails_is_left_as_it_was():
+    model = Copy().train()
+    with pytest.raises(IndexError):
+        evaluate(model, np.array([3, 99, 3]), 3, start=3)
+    assert model.training
+
+
 def test_maximum_likelihood_pays_an_infinite_price_for_an_unseen_context():
     model = NGram.fit(np.array([0, 1, 2]), 2, 4)
     assert evaluate(model, np.array([1, 3, 2, 0]), 4, start=0).bits_per_byte == np.inf
@@ -74,6 +81,9 @@ def test_maximum_likelihood_pays_an_infinite_price_for_an_unseen_context():
 def test_impossible_lengths_are_refused():
     with pytest.raises(ValueError, match="got 5 and 5"):
         evaluate(MODEL, TEXT, 211, start=0, context_length=5, overlap=5)
+    for batch_size in (0, -1):
+        with pytest.raises(ValueError, match=f"batch_size must be at least 1, got {batch_size}"):
+            evaluate(MODEL, TEXT, 211, start=0, batch_size=batch_size)
     with pytest.raises(ValueError, match="no tokens"):
         evaluate(MODEL, TEXT[:0], 0, start=0)
 

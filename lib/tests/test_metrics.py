@@ -80,6 +80,21 @@ def test_a_token_of_probability_zero_makes_perplexity_infinite_without_a_warning
     assert average.perplexity == np.inf
 
 
+@pytest.mark.parametrize("make", [np.array, torch.tensor], ids=["numpy", "torch"])
+@pytest.mark.parametrize("target", [-1, 5])
+def test_a_target_that_is_no_id_is_refused(make, target):
+    with pytest.raises(ValueError, match=r"lie in 0 … 4, got -?\d … \d"):
+        nll(make(np.zeros((3, 5))), make([2, target, 2]))
+
+
+@pytest.mark.parametrize("make", [np.array, torch.tensor], ids=["numpy", "torch"])
+def test_average_adds_half_precision_in_double_precision(make):
+    """In float16, whose largest number is 65504, the sum of these would be inf."""
+    average = Average()
+    average.add(make(np.full(7001, 11, dtype=np.float16)))
+    assert average.total == 77011
+
+
 def test_refusals_name_what_was_given():
     with pytest.raises(ValueError, match=r"\(2, 3\), got \(3, 2\)"):
         nll(np.zeros((2, 3, 5)), np.zeros((3, 2), dtype=int))

@@ -398,6 +398,58 @@ def test_fit_refuses_what_does_not_fit(arguments, message):
         NGram.fit(**arguments)
 
 
+@pytest.mark.parametrize("name", ["order", "vocab_size", "bos", "eos"])
+@pytest.mark.parametrize("value", [2.0, True, "2"])
+def test_fit_refuses_what_is_no_integer_by_name(name, value):
+    arguments = dict(sequences=np.array([0, 1, 0]), order=2, vocab_size=3) | {name: value}
+    with pytest.raises(TypeError, match=f"{name} must be an integer, got {value!r}"):
+        NGram.fit(**arguments)
+
+
+def test_a_vocabulary_too_large_for_the_keys_is_refused():
+    with pytest.raises(ValueError, match="beyond the int64 keys"):
+        NGramCounts(np.array([0, 1, 0]), 2, 2**61)
+    NGramCounts(np.array([0, 1, 0]), 1, 7)
+
+
+def test_ids_of_any_integer_type_are_counted_and_scored_alike():
+    text = random_text(5, 211, 5)
+    expected = NGram.fit(text, 3, 7, "kneser-ney", bos=5, eos=6).score(text)
+    for dtype in (np.uint8, np.int32, np.uint64):
+        ids = text.astype(dtype)
+        model = NGram.fit(ids, 3, 7, "kneser-ney", bos=5, eos=6)
+        np.testing.assert_array_equal(model.score(ids), expected)
+
+
+def test_large_ids_are_joined_without_rounding():
+    """2⁵³ + 1 is the first whole number that float64 does not have."""
+    counts = NGramCounts(np.array([3], dtype=np.uint64), 1, 7, bos=5, eos=6)
+    counts.vocab_size = 2**60
+    tokens, _ = counts.join(np.array([2**53 + 1], dtype=np.uint64))
+    assert tokens.tolist() == [5, 2**53 + 1, 6]
+
+
+def test_the_model_reads_bytes_like_larger_integers():
+    """With 256 tokens the padding, −1, would be the token 255 of an uint8 array."""
+    tokens = np.array([[255, 255, 7], [0, 255, 3]], dtype=np.uint8)
+    model = NGram.fit(np.array([255, 255, 255, 7, 0, 3], dtype=np.uint8), 3, 256, "kneser-ney")
+    np.testing.assert_array_equal(model(tokens), model(tokens.astype(np.int64)))
+
+
+@pytest.mark.parametrize(
+    ("context", "message"),
+    [
+        ([-1], "context holds the id -1, expected 0 … 2"),
+        ([3], "context holds the id 3"),
+        ([0.5], "context must be integers"),
+        (np.array([[0], [1]]), r"context must have shape \(m,\), got \(2, 1\)"),
+    ],
+)
+def test_after_refuses_what_is_no_context(context, message):
+    with pytest.raises(ValueError, match=message):
+        NGramCounts(np.array([0, 1, 2]), 3, 3).after(context)
+
+
 @pytest.mark.parametrize(
     ("contexts", "targets", "message"),
     [
@@ -406,6 +458,9 @@ def test_fit_refuses_what_does_not_fit(arguments, message):
         (np.array([[0.0, 1.0]]), None, "contexts must be integers"),
         (np.array([[0, 1]]), np.array([0, 1]), r"shape \(1,\), got \(2,\)"),
         (np.array([[0, 1]]), np.array([-1]), "targets holds the id -1, expected 0 … 2"),
+        (np.array([[0, 1]]), np.array([1.5]), "targets must be integers, got float64"),
+        (np.array(0), None, r"contexts must have shape \(..., m\), got \(\)"),
+        (np.array([[0, 2**64 - 1]], dtype=np.uint64), None, "contexts holds the id 18446"),
     ],
 )
 def test_log_probs_refuses_what_does_not_fit(contexts, targets, message):
@@ -417,8 +472,14 @@ def test_other_refusals_name_what_was_given():
     model = NGram.fit(np.array([0, 1, 2]), 2, 3)
     with pytest.raises(ValueError, match=r"\(B, T\), got \(3,\)"):
         model(np.array([0, 1, 2]))
+    with pytest.raises(ValueError, match="tokens must be integers, got float64"):
+        model(np.array([[0.0, 1.0]]))
     with pytest.raises(TypeError, match=r"numpy.random.Generator, got int"):
         model.sample(7, 3)
+    with pytest.raises(ValueError, match="prompt must be integers, got float64"):
+        model.sample(np.random.default_rng(0), 3, [1.7])
+    with pytest.raises(TypeError, match=r"order must be an integer, got 2\.0"):
+        NGram(model.counts, order=2.0)
     with pytest.raises(ValueError, match="at most 1 tokens, got 2"):
         model.counts.after([0, 1])
     with pytest.raises(ValueError, match="between 1 and the counts' 2, got 3"):

@@ -112,6 +112,10 @@ def test_every_public_function_and_class_says_what_it_does(path):
     assert not silent, f"no docstring: {silent}"
 
 
+def test_the_licence_travels_with_the_library():
+    assert (ROOT.parent / "LICENSE").read_bytes() == (ROOT.parents[1] / "LICENSE").read_bytes()
+
+
 def prints(tree: ast.AST) -> list[int]:
     return [
         node.lineno

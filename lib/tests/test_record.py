@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -25,9 +26,11 @@ def test_a_record_comes_back_as_it_was_saved(tmp_path):
 
 
 def test_numpy_scalars_are_saved_as_plain_numbers(tmp_path):
-    numbers = {"loss": np.float32(0.5), "n": np.int64(7)}
+    numbers = {"loss": np.float32(0.5), "n": np.int64(7), "better": np.bool_(True)}
     record.save("numbers", **GOOD | dict(metrics=numbers), folder=tmp_path)
-    assert record.load("numbers", tmp_path)["metrics"] == {"loss": 0.5, "n": 7}
+    loaded = record.load("numbers", tmp_path)["metrics"]
+    assert loaded == {"loss": 0.5, "n": 7, "better": True}
+    assert loaded["better"] is True
 
 
 @pytest.mark.parametrize(
@@ -42,12 +45,57 @@ def test_numpy_scalars_are_saved_as_plain_numbers(tmp_path):
         (dict(metrics={}), "has no metrics"),
         (dict(seeds=[1.5]), "seeds must be integers, got 1.5"),
         (dict(config={"a": np.zeros(3)}), "record.config.a must be a number.*got ndarray"),
+        (dict(curve=np.zeros((3, 2))), "record.curve must be a number, .* list .*got ndarray"),
+        (dict(metrics={"by order": {5: 2.1}}), "a key of record.metrics.by order must be.*got 5"),
+        (dict(seconds="1.5"), "seconds must be a number, got '1.5'"),
     ],
 )
 def test_a_broken_record_is_refused_and_not_written(tmp_path, change, message):
     with pytest.raises(ValueError, match=message):
         record.save("broken", **GOOD | change, folder=tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_record_that_cannot_be_saved_leaves_the_old_one(tmp_path, monkeypatch):
+    path = record.save("kept", **GOOD, folder=tmp_path)
+    before = path.read_bytes()
+    with pytest.raises(UnicodeEncodeError):  # half a character, which UTF-8 does not know
+        record.save("kept", **GOOD | dict(config={"text": "\ud800"}), folder=tmp_path)
+
+    def half_of_it(path, data):
+        with path.open("wb") as file:
+            file.write(data[: len(data) // 2])
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(Path, "write_bytes", half_of_it)
+    monkeypatch.setattr(Path, "write_text", lambda path, t, **_: half_of_it(path, t.encode()))
+    with pytest.raises(OSError, match="the disk is full"):
+        record.save("kept", **GOOD | dict(seconds=2.5), folder=tmp_path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_who_reads_while_it_is_saved_never_sees_half_a_record(tmp_path):
+    def save(n: int) -> None:
+        record.save("busy", **GOOD | dict(config={"text": str(n) * 300_000}), folder=tmp_path)
+
+    save(0)
+    writer = threading.Thread(target=lambda: [save(n) for n in range(1, 8)])
+    writer.start()
+    n_read = 0
+    while writer.is_alive() or not n_read:
+        assert len(record.load("busy", tmp_path)["config"]["text"]) == 300_000
+        n_read += 1
+    writer.join()
+    assert record.load("busy", tmp_path)["config"]["text"][0] == "7"
+
+
+@pytest.mark.parametrize("text", ["", "{", "5", "[]", '"a"', "\x80"])
+def test_a_damaged_file_is_named(tmp_path, text):
+    path = tmp_path / "torn.json"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(ValueError, match=r"torn\.json is damaged: "):
+        record.load("torn", tmp_path)
 
 
 def test_a_name_that_would_leave_the_folder_is_refused(tmp_path):

@@ -2,7 +2,8 @@
 
 Both offer `encode(text) -> ids`, `decode(ids) -> text`, `vocab_size` and `vocab`, and are made by
 `train(text)`. The ids are positions in `vocab`. The character tokeniser gives back exactly what it
-was given; the word tokeniser loses what its docstring says.
+was given; the word tokeniser loses what its docstring says. A text that is no `str` raises
+TypeError.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class CharTokenizer:
     @classmethod
     def train(cls, text: str) -> CharTokenizer:
         """A tokeniser whose vocabulary is the characters of `text`."""
-        return cls(sorted(set(text)))
+        return cls(sorted(set(_text(text))))
 
     @property
     def vocab_size(self) -> int:
@@ -57,7 +58,7 @@ class CharTokenizer:
 
     def encode(self, text: str) -> NDArray[np.int64]:
         """The ids (n,) of the n characters; ValueError names the first unknown."""
-        points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
+        points = np.frombuffer(_text(text).encode("utf-32-le", "surrogatepass"), dtype="<u4")
         ids = self._ids[np.minimum(points, len(self._ids) - 1)]
         if len(ids) and ids.min() < 0:
             at = int(np.argmin(ids >= 0))
@@ -130,7 +131,7 @@ class WordTokenizer:
         never predicts it (`unrolled.models.ngram` adds its own contexts and wants none).
         """
         head = [self.start] if start else []
-        lines = (self.encode(line) for line in text.splitlines())
+        lines = (self.encode(line) for line in _text(text).splitlines())
         return [np.array([*head, *ids, self.end], dtype=np.int64) for ids in lines if len(ids)]
 
     def decode(self, ids: ArrayLike) -> str:
@@ -143,7 +144,14 @@ class WordTokenizer:
 
 def words(text: str, *, lowercase: bool = True) -> list[str]:
     """The words and punctuation signs of `text` by the pattern `WORD`."""
-    return re.findall(WORD, text.lower() if lowercase else text)
+    return re.findall(WORD, _text(text).lower() if lowercase else _text(text))
+
+
+def _text(text: str) -> str:
+    """`text`, or TypeError if it is none: a list of lines, say, or bytes."""
+    if not isinstance(text, str):
+        raise TypeError(f"expected a text (str), got {type(text).__name__}")
+    return text
 
 
 def _distinct(vocab: Sequence[str]) -> tuple[str, ...]:

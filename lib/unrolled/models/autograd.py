@@ -106,7 +106,7 @@ def sum(a: Tensor, axis: int | None = None) -> Tensor:
 def broadcast_to(a: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Copies of a along new leading axes and axes of length 1; the gradient sums over them."""
     value = np.broadcast_to(a.value, shape)
-    copied = tuple(axis for axis, stride in enumerate(value.strides) if stride == 0)
+    copied = tuple(i for i in range(-value.ndim, 0) if i < -a.value.ndim or a.shape[i] == 1)
     return Tensor(value, (a,), lambda g: (g.sum(copied).reshape(a.shape),))
 
 

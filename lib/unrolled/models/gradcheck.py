@@ -50,24 +50,25 @@ def numerical_jacobian(
 
     f: takes a float64 array of x's shape, returns a number or an array of shape `out`.
        It is called 1 + 2·x.size times, each time with a fresh copy, so x stays as it is.
+       None or complex numbers raise TypeError.
     x: float64 array of shape `in`. Other dtypes raise TypeError: a step of 1e-6 is lost on
        integers and in the rounding of float32.
-    eps: step ε > 0, else ValueError. At a kink (relu at 0) the difference straddles both slopes.
+    eps: step ε > 0 that is not lost in the rounding of x, else ValueError. At a kink (relu at 0)
+       the difference straddles both slopes.
     Returns a float64 array of shape (*out, *in).
     """
     x = _float64(x)
     if not eps > 0:
         raise ValueError(f"eps must be a positive step, got {eps}")
-    # np.array copies: f may hand out one buffer again and again
-    shape = np.array(f(x.copy()), dtype=np.float64).shape
-    jacobian = np.empty((*shape, *x.shape))
+    jacobian = np.empty((*_real(f(x.copy()), "f(x)").shape, *x.shape))
     for index in np.ndindex(x.shape):
         above, below = x.copy(), x.copy()
         above[index] += eps
         below[index] -= eps
         step = above[index] - below[index]  # 2ε as it really came out after rounding
-        rise = np.array(f(above), dtype=np.float64) - np.array(f(below), dtype=np.float64)
-        jacobian[(..., *index)] = rise / step
+        if not step > 0:
+            raise ValueError(f"x is {x[index]:g} at {index}: a step of {eps:g} is lost in rounding")
+        jacobian[(..., *index)] = (_real(f(above), "f(x)") - _real(f(below), "f(x)")) / step
     return jacobian
 
 
@@ -89,12 +90,12 @@ def gradcheck(
           about 2e-8 cannot be told from zero. NaN never agrees.
     """
     numerical = numerical_jacobian(f, x, eps)
-    grad = np.asarray(grad, dtype=np.float64)
+    grad = _real(grad, "the derivative")
     if grad.shape != numerical.shape:
         raise ValueError(f"the derivative has shape {grad.shape}, expected {numerical.shape}")
     if grad.size == 0:
         raise ValueError(f"nothing to check: the derivative has shape {grad.shape}")
-    size = max(1.0, np.abs(np.asarray(f(np.array(x)), dtype=np.float64)).max())
+    size = max(1.0, np.abs(_real(f(np.array(x)), "f(x)")).max())
     noise = 100 * np.finfo(np.float64).eps * size / eps
     with np.errstate(invalid="ignore"):  # inf − inf and NaN count as the worst of all, below
         allowed = tolerance * np.maximum(np.abs(grad), np.abs(numerical)) + noise
@@ -108,6 +109,15 @@ def gradcheck(
         expected=float(numerical[index]),
         numerical=numerical,
     )
+
+
+def _real(values: np.ndarray | float, what: str) -> np.ndarray:
+    """A float64 copy, since f may hand out one buffer again and again."""
+    if values is None:
+        raise TypeError(f"{what} is None: is a `return` missing?")
+    if np.iscomplexobj(values):
+        raise TypeError(f"{what} must hold real numbers, got complex ones")
+    return np.array(values, dtype=np.float64)
 
 
 def _float64(x: np.ndarray) -> np.ndarray:

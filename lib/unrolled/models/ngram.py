@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from unrolled.models.ngram_counts import NGramCounts, Sequences, check_ids
+from unrolled.models.ngram_counts import NGramCounts, Sequences, as_integer, check_ids
 
 SMOOTHINGS = ("mle", "additive", "absolute", "kneser-ney")
 
@@ -53,7 +53,7 @@ class NGram:
         estimated as n₁ / (n₁ + 2n₂) per order. modified: estimate three per order. Raises
         ValueError for an impossible combination.
         """
-        order = counts.order if order is None else order
+        order = counts.order if order is None else as_integer(order, "order")
         _check_options(order, counts.order, smoothing, alpha, discount, modified)
         self.counts, self.smoothing, self.order = counts, smoothing, order
         self.vocab_size, self.bos, self.eos = counts.vocab_size, counts.bos, counts.eos
@@ -112,23 +112,18 @@ class NGram:
         the last `order − 1` columns are read. targets: int (...). Returns (..., V), or with targets
         their log-probabilities only, (...). Raises ValueError for shapes or ids that do not fit.
         """
-        contexts = np.asarray(contexts)
-        if not contexts.ndim or (contexts.size and contexts.dtype.kind not in "iu"):
-            raise ValueError(
-                f"contexts must be integers (..., m), got {contexts.dtype} {contexts.shape}"
-            )
+        contexts = check_ids(contexts, -1, self.vocab_size, "contexts")
+        if not contexts.ndim:
+            raise ValueError("contexts must have shape (..., m), got ()")
         shape, m = contexts.shape[:-1], min(contexts.shape[-1], self.order - 1)
-        contexts = contexts[..., contexts.shape[-1] - m :].astype(np.int64)
-        contexts = contexts.reshape(math.prod(shape), m)
-        check_ids(contexts, -1, self.vocab_size, "contexts")
+        contexts = contexts[..., contexts.shape[-1] - m :].reshape(math.prod(shape), m)
         if np.any((contexts[:, 1:] < 0) & (contexts[:, :-1] >= 0)):
             raise ValueError("−1 may stand only to the left of a context's tokens")
         if targets is not None:
-            targets = np.asarray(targets)
+            targets = check_ids(targets, 0, self.vocab_size, "targets")
             if targets.shape != shape:
                 raise ValueError(f"targets must have shape {shape}, got {targets.shape}")
-            check_ids(targets, 0, self.vocab_size, "targets")
-            targets = targets.astype(np.int64).reshape(-1)
+            targets = targets.reshape(-1)
         with np.errstate(divide="ignore"):
             out = np.log(self._probs(contexts, targets))
         return out.reshape(shape if targets is not None else (*shape, self.vocab_size))
@@ -144,7 +139,7 @@ class NGram:
 
     def __call__(self, tokens: np.ndarray) -> np.ndarray:
         """The book's contract: tokens (B, T) → log-probabilities of what follows, (B, T, V)."""
-        tokens = np.asarray(tokens)
+        tokens = check_ids(tokens, 0, self.vocab_size, "tokens")
         if tokens.ndim != 2:
             raise ValueError(f"tokens must have shape (B, T), got {tokens.shape}")
         m = self.order - 1
@@ -157,11 +152,13 @@ class NGram:
     ) -> np.ndarray:
         """Roll the weighted die until `eos` or `n_tokens`: the new ids, int64 (≤ n_tokens,).
 
-        Raises ValueError where an "mle" model meets a context that was never seen.
+        Raises ValueError where an "mle" model meets a context that was never seen, and for a prompt
+        that holds anything but ids.
         """
         if not isinstance(rng, np.random.Generator):
             raise TypeError(f"rng must be a numpy.random.Generator, got {type(rng).__name__}")
-        history = [*([] if self.bos is None else [self.bos]), *map(int, prompt)]
+        prompt = check_ids(prompt, 0, self.vocab_size, "prompt").tolist()
+        history = [*([] if self.bos is None else [self.bos]), *prompt]
         new: list[int] = []
         while len(new) < n_tokens and (not new or new[-1] != self.eos):
             context = (history + new)[-self.order + 1 :] if self.order > 1 else []

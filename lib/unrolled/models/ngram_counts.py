@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 
 import numpy as np
 
@@ -42,7 +43,8 @@ class NGramCounts:
     after each sequence (eos where it is not there yet). **One** `bos` stands before each sequence;
     it is a context only and never predicted. Nothing can precede an n-gram that begins with it, so
     such an n-gram keeps its raw count in `neighbours`. Raises ValueError for ids outside
-    0 … vocab_size − 1 and where there is nothing to count.
+    0 … vocab_size − 1 and where there is nothing to count, TypeError for an order, a vocab_size or
+    a mark that is no integer.
     """
 
     def __init__(
@@ -54,6 +56,9 @@ class NGramCounts:
         bos: int | None = None,
         eos: int | None = None,
     ):
+        order, vocab_size = as_integer(order, "order"), as_integer(vocab_size, "vocab_size")
+        bos = bos if bos is None else as_integer(bos, "bos")
+        eos = eos if eos is None else as_integer(eos, "eos")
         if order < 1 or vocab_size < 1:
             raise ValueError(
                 f"order and vocab_size must be at least 1, got {order} and {vocab_size}"
@@ -62,6 +67,10 @@ class NGramCounts:
             raise ValueError(f"bos is never predicted and eos is: they cannot both be {bos}")
         self.order, self.vocab_size, self.bos, self.eos = order, vocab_size, bos, eos
         tokens, before = self.join(sequences)
+        if vocab_size * (len(tokens) + 1) >= 2**63:
+            raise ValueError(
+                f"vocab_size {vocab_size} times {len(tokens)} tokens is beyond the int64 keys"
+            )
         self.levels = _count(tokens, before, order, vocab_size, bos)
         owners = [level.ngrams // vocab_size for level in self.levels]  # the context of each n-gram
         self._starts = [
@@ -76,12 +85,16 @@ class NGramCounts:
 
     def after(self, context: Sequence[int] = ()) -> np.ndarray:
         """How often each token followed `context` (at most `order − 1` ids): int64 (V,)."""
-        if len(context) >= self.order:
-            raise ValueError(f"a context has at most {self.order - 1} tokens, got {len(context)}")
-        rows = self.walk(np.array([context], dtype=np.int64).reshape(1, -1))[-1]
+        ids = check_ids(context, 0, self.vocab_size, "context")
+        if ids.ndim != 1:
+            raise ValueError(f"context must have shape (m,), got {ids.shape}")
+        m = len(ids)
+        if m >= self.order:
+            raise ValueError(f"a context has at most {self.order - 1} tokens, got {m}")
+        rows = self.walk(ids[None])[-1]
         out = np.zeros(self.vocab_size, dtype=np.int64)
-        _, tokens, ngrams = self.continuations(len(context), rows)
-        out[tokens] = self.levels[len(context)].counts[ngrams]
+        _, tokens, ngrams = self.continuations(m, rows)
+        out[tokens] = self.levels[m].counts[ngrams]
         return out
 
     def unseen_share(self, sequences: Sequences, n: int | None = None) -> float:
@@ -129,16 +142,16 @@ class NGramCounts:
         """All sequences with bos and eos, end to end; how many tokens of its own precede each."""
         if isinstance(sequences, np.ndarray) and sequences.ndim == 1 and sequences.dtype != object:
             sequences = [sequences]
-        first = [] if self.bos is None else [self.bos]
+        first = np.array([] if self.bos is None else [self.bos], dtype=np.int64)
+        last = np.array([] if self.eos is None else [self.eos], dtype=np.int64)
         arrays = []
         for i, ids in enumerate(map(np.asarray, sequences)):
             if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
                 raise ValueError(f"sequence {i} must be integers (n,), got {ids.dtype} {ids.shape}")
             if self.bos is not None and np.any(ids == self.bos):
                 raise ValueError(f"sequence {i} holds bos, {self.bos}, which is put before it here")
-            ended = self.eos is None or (ids.size and ids[-1] == self.eos)
-            last = [] if ended else [self.eos]
-            arrays.append(np.concatenate([first, ids, last]).astype(np.int64))
+            ended = ids.size and ids[-1] == self.eos
+            arrays.append(np.concatenate([first, ids.astype(np.int64), last[: 0 if ended else 1]]))
         lengths = np.array([len(ids) for ids in arrays], dtype=np.int64)
         if lengths.sum() <= len(arrays) * len(first):
             raise ValueError("there is nothing to count: every sequence is empty")
@@ -150,11 +163,22 @@ class NGramCounts:
         return np.where((rows >= 0) & (tokens >= 0), rows * self.vocab_size + tokens, -1)
 
 
-def check_ids(ids: np.ndarray, low: int, high: int, what: str) -> None:
-    """Raise ValueError unless all ids lie in low … high − 1."""
+def as_integer(value: int, what: str) -> int:
+    """value as Python's int; TypeError for all that is none, True and False included."""
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise TypeError(f"{what} must be an integer, got {value!r}")
+    return int(value)
+
+
+def check_ids(ids: np.ndarray, low: int, high: int, what: str) -> np.ndarray:
+    """ids as int64; ValueError unless all are integers in low … high − 1."""
+    ids = np.asarray(ids)
+    if ids.size and ids.dtype.kind not in "iu":
+        raise ValueError(f"{what} must be integers, got {ids.dtype} {ids.shape}")
     if ids.size and (ids.min() < low or ids.max() >= high):
         bad = ids.min() if ids.min() < low else ids.max()
         raise ValueError(f"{what} holds the id {bad}, expected {low} … {high - 1}")
+    return ids.astype(np.int64)
 
 
 def _find(keys: np.ndarray, queries: np.ndarray) -> np.ndarray:

@@ -26,7 +26,7 @@ def check_distribution(log_probs: Any, *, tolerance: float | None = None) -> Non
 
     Each row along the last axis must hold no NaN and satisfy |Σ_v exp(log p_v) − 1| ≤ tolerance;
     −∞ (probability 0) is allowed. tolerance defaults to the square root of the dtype's precision:
-    1.5e-8 in float64, 3.5e-4 in float32.
+    1.5e-8 in float64, 3.5e-4 in float32, 0.09 in bfloat16.
 
     Raises BehaviourError naming the first bad row and its sum, and guessing at probabilities
     without a log or a softmax over another axis; ValueError if there is no row or no column.
@@ -35,8 +35,7 @@ def check_distribution(log_probs: Any, *, tolerance: float | None = None) -> Non
     if values.ndim == 0 or values.size == 0:
         raise ValueError(f"log_probs need shape (…, V) and at least one entry, got {values.shape}")
     if tolerance is None:
-        precision = values.dtype if values.dtype.kind == "f" else np.float64
-        tolerance = float(np.sqrt(np.finfo(precision).eps))
+        tolerance = _precision(log_probs) ** 0.5
     values = values.astype(np.float64)
     if np.isnan(values).any():
         row = _first(np.isnan(values).any(axis=-1))
@@ -106,7 +105,7 @@ def check_causal(model: Callable[[Any], Any], tokens: Any) -> None:
 
     model: tokens (B, T) → outputs (B, T, V), V being the vocabulary. It is called up to 3T − 1
            times on inputs of one shape, so no change of batch shape can change the rounding.
-    tokens: int64 (B, T), T ≥ 2, ids below V; left unchanged.
+    tokens: integers (B, T), T ≥ 2, ids below V; left unchanged.
 
     Raises BehaviourError naming the first position that leaks and the token it reads; also when
     outputs have another shape, hold NaN, or differ between two calls on the same tokens.
@@ -114,7 +113,7 @@ def check_causal(model: Callable[[Any], Any], tokens: Any) -> None:
     ids = _array(tokens)
     if ids.ndim != 2 or ids.shape[0] < 1 or ids.shape[1] < 2:
         raise ValueError(f"tokens need shape (B, T) with T ≥ 2, got {ids.shape}")
-    before = _outputs(model, tokens)
+    before, make = _outputs(model, tokens), _maker(tokens)
     vocab_size = before.shape[-1]
     if vocab_size < 2:
         raise ValueError(f"outputs of shape {before.shape}: with one word nothing can be changed")
@@ -124,9 +123,10 @@ def check_causal(model: Callable[[Any], Any], tokens: Any) -> None:
         )
     reads = {}  # position: the first later token that it reads
     for t in range(1, ids.shape[1]):
+        column = ids[:, t].astype(np.int64)  # uint8 would wrap around at 256
         for shift in sorted({1, vocab_size // 2, vocab_size - 1}):
             changed = _copy(tokens)
-            changed[:, t] = (changed[:, t] + shift) % vocab_size
+            changed[:, t] = make((column + shift) % vocab_size)
             leaks = (before != _outputs(model, changed)).any(axis=(0, 2))[:t]  # (t,)
             for position in np.flatnonzero(leaks):
                 reads.setdefault(int(position), t)
@@ -143,9 +143,9 @@ def check_gradient(
 ) -> None:
     """Check that grad is ∂f/∂x: first its shape, then every entry against finite differences.
 
-    f: takes x's kind of array, returns a number: shape (), else ValueError.
+    f: takes x's kind of array, returns a number: shape (), else ValueError; None raises TypeError.
     x: float64 of any shape (numpy, torch or the engine's Tensor); another dtype raises TypeError.
-    grad: the gradient to check, in exactly x's shape: (3, 1) for a (3,) is a mistake that
+    grad: the gradient to check, real, in exactly x's shape: (3, 1) for a (3,) is a mistake that
           broadcasting would hide. eps and tolerance are those of `unrolled.models.gradcheck`.
 
     Raises BehaviourError naming both shapes, or the worst entry, what it is and what it should be,
@@ -153,15 +153,17 @@ def check_gradient(
     """
     if grad is None:
         raise BehaviourError("there is no gradient (None): has backward been called?")
-    point, gradient = _array(x), _array(grad)
+    point, gradient, make = _array(x), _array(grad), _maker(x)
     if gradient.shape != point.shape:
         raise BehaviourError(
             f"the gradient has shape {gradient.shape}, but x has shape {point.shape}: a gradient "
             "has the shape of what it belongs to; has something been broadcast?"
         )
-    if (shape := _array(f(x)).shape) != ():
+    value = f(make(point.copy()))
+    if value is None:
+        raise TypeError("f(x) is None: is a `return` missing?")
+    if (shape := _array(value).shape) != ():
         raise ValueError(f"a gradient belongs to a number, but f(x) has shape {shape}")
-    make = _maker(x)
     report = gradcheck(lambda a: _array(f(make(a))), point, gradient, eps=eps, tolerance=tolerance)
     if not report:
         raise BehaviourError(
@@ -214,6 +216,14 @@ def _array(a: Any) -> np.ndarray:
         a = a.detach().cpu()
         return (a.float() if str(a.dtype) == "torch.bfloat16" else a).numpy()
     return np.asarray(a)
+
+
+def _precision(a: Any) -> float:
+    """The distance from 1 to the next number of a's dtype; what is no float counts as float64."""
+    if str(getattr(a, "dtype", "")) == "torch.bfloat16":
+        return 2.0**-7
+    dtype = _array(a).dtype
+    return float(np.finfo(dtype if dtype.kind == "f" else np.float64).eps)
 
 
 def _copy(tokens: Any) -> Any:

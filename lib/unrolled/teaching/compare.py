@@ -10,7 +10,9 @@ import numpy as np
 
 from unrolled.teaching.wire import Unknown, is_tensor
 
-_FRACTION = re.compile(r"\s*[-+]?\d+(\.\d+)?\s*(/\s*\d+(\.\d+)?)?\s*")
+_NUMBER = r"(\d+(\.\d*)?|\.\d+)"
+_FRACTION = re.compile(rf"\s*[-+]?{_NUMBER}\s*(/\s*{_NUMBER}\s*)?")
+_LONGEST = 99  # characters of a number that somebody has typed
 
 
 def describe(value: Any) -> str:
@@ -65,6 +67,8 @@ def _array_difference(got: Any, expected: np.ndarray, tol: float, reveal: bool, 
         return f"{_where(at)}got {describe(got)}, expected {describe(expected)}"
     if got.shape != expected.shape:
         return f"{_where(at)}the shape is {got.shape}, expected {expected.shape}"
+    if (got.dtype.kind == "U") != (expected.dtype.kind == "U"):
+        return f"{_where(at)}the entries are {got.dtype}, expected {expected.dtype}"
     if got.dtype.kind not in "biufc" or expected.dtype.kind not in "biufc":
         wrong = got != expected
         gap = wrong.astype(float)
@@ -76,7 +80,10 @@ def _array_difference(got: Any, expected: np.ndarray, tol: float, reveal: bool, 
             gap = np.abs(got.astype(complex) - expected.astype(complex))
     if not wrong.any():
         return None
-    return _worst(got, expected, wrong, gap, reveal, at)
+    complaint = _worst(got, expected, wrong, gap, reveal, at)
+    if expected.dtype == np.float64 and got.dtype in (np.float16, np.float32):
+        complaint += f" (your numbers are {got.dtype}, expected float64)"
+    return complaint
 
 
 def _worst(got, expected, wrong, gap, reveal: bool, at: str) -> str:
@@ -94,7 +101,7 @@ def _worst(got, expected, wrong, gap, reveal: bool, at: str) -> str:
 
 def _sequence_difference(got: Any, expected: list | tuple, tol: float, reveal: bool, at: str):
     if isinstance(got, np.ndarray) and got.ndim:
-        got = got.tolist()
+        got = list(got) if got.ndim > 1 else got.tolist()
     if not isinstance(got, (list, tuple)):
         return f"{_where(at)}got {describe(got)}, expected {describe(expected)}"
     if len(got) != len(expected):
@@ -106,13 +113,10 @@ def _sequence_difference(got: Any, expected: list | tuple, tol: float, reveal: b
 def _dict_difference(got: Any, expected: dict, tol: float, reveal: bool, at: str):
     if not isinstance(got, dict):
         return f"{_where(at)}got {describe(got)}, expected a dict"
-    missing = [key for key in expected if key not in got]
-    extra = [key for key in got if key not in expected]
-    if missing and reveal:
-        return f"{_where(at)}the key {missing[0]!r} is missing"
+    missing = [f"the key {key!r} is missing" for key in expected if key not in got]
+    extra = [f"the key {key!r} does not belong" for key in got if key not in expected]
     if missing or extra:
-        more = f"; {extra[0]!r} does not belong" if extra else ""
-        return f"{_where(at)}has {len(got)} keys, expected {len(expected)}{more}"
+        return _where(at) + "; ".join(missing[:1] + extra[:1])
     parts = expected.items()
     return _first(difference(got[k], e, tol, reveal=reveal, at=f"{at}[{k!r}]") for k, e in parts)
 
@@ -122,18 +126,17 @@ def _number_difference(got: Any, expected: float | Fraction, tol: float, reveal:
     if number is None:
         wanted = describe(expected) if reveal else "a number"
         return f"{_where(at)}got {describe(got)}, expected {wanted}"
-    if np.isclose(float(number), float(expected), rtol=tol, atol=tol, equal_nan=True):
+    size = _as_float(number)
+    if np.isclose(size, float(expected), rtol=tol, atol=tol, equal_nan=True):
         return None
-    if not np.isfinite(float(number)):
+    if isinstance(number, float) and not np.isfinite(size):
         return f"{_where(at)}is not finite: {_pair(number, expected, reveal)}"
     return f"{_where(at)}{_pair(number, expected, reveal)}"
 
 
 def _as_number(value: Any) -> float | Fraction | None:
-    if isinstance(value, str) and _FRACTION.fullmatch(value):
-        above, _, below = value.partition("/")
-        below = Fraction(below.strip() or 1)
-        return Fraction(above.strip()) / below if below else None
+    if isinstance(value, str):
+        return _typed_number(value)
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
     if is_tensor(value) and value.ndim == 0:
@@ -141,6 +144,22 @@ def _as_number(value: Any) -> float | Fraction | None:
     if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
         return None
     return value
+
+
+def _typed_number(text: str) -> Fraction | None:
+    text = text.replace("−", "-")
+    if len(text) > _LONGEST or not _FRACTION.fullmatch(text):
+        return None
+    above, _, below = text.partition("/")
+    below = Fraction(below.strip() or 1)
+    return Fraction(above.strip()) / below if below else None
+
+
+def _as_float(number: float | Fraction) -> float:
+    try:
+        return float(number)
+    except OverflowError:  # a whole number or a fraction beyond 1.8e308
+        return np.inf if number > 0 else -np.inf
 
 
 def _pair(got: Any, expected: Any, reveal: bool) -> str:
@@ -156,7 +175,8 @@ def _pair(got: Any, expected: Any, reveal: bool) -> str:
 def _short(value: Any, digits: int = 4) -> str:
     if isinstance(value, np.generic):
         value = value.item()
-    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
+    text = f"{value:.{digits}g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= _LONGEST else f"{text[:20]}… ({len(text)} characters)"
 
 
 def _kind(value: Any) -> str:

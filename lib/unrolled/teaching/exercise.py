@@ -82,10 +82,19 @@ class Exercise:
     judge: Callable[..., str | None] | None = None
 
     def calls(self, seed: int) -> list[Call]:
-        """The tests for this seed: fresh arguments, the same for the same seed."""
+        """The tests for this seed: fresh arguments, the same for the same seed.
+
+        Raises ValueError, naming the exercise, where `tests` yields no `Call` or something else.
+        """
         if self.is_value:
             return [Call((), tolerance=self.tolerance)]
-        return list(self.tests(np.random.default_rng(seed)))
+        calls = list(self.tests(np.random.default_rng(seed)) or ())
+        if not calls or not all(isinstance(each, Call) for each in calls):
+            kinds = ", ".join({type(each).__name__ for each in calls}) or "nothing"
+            raise ValueError(
+                f"exercise {self.chapter}/{self.name}: `tests(rng)` yields call(…), got {kinds}"
+            )
+        return calls
 
     @staticmethod
     def from_module(module: ModuleType) -> Exercise:
@@ -109,7 +118,9 @@ def _read(module: ModuleType) -> Exercise:
     points = found.get("points")
     need(isinstance(points, int) and points > 0, f"points is a whole number, got {points!r}")
     need(name in found, f"nothing is named {name!r}, like the file")
-    sections = _sections(source)
+    cells = _cells(source)
+    sections = dict(cells)
+    need(len(sections) == len(cells), f"a cell stands once, got {[cell for cell, _ in cells]}")
     need("solution" in sections, "there is no cell '# %% solution'")
     need(isinstance(found.get("wrong"), dict), "`wrong` is a dict: what is wrong -> wrong answer")
     need(found.get("explanation"), "`explanation` is missing")
@@ -135,9 +146,9 @@ def _read(module: ModuleType) -> Exercise:
     )
 
 
-def _sections(source: str) -> dict[str, str]:
+def _cells(source: str) -> list[tuple[str, str]]:
     parts = re.split(r"(?m)^# %% *(\w+).*$\n?", source)
-    return dict(zip(parts[1::2], (p.strip() for p in parts[2::2]), strict=True))
+    return list(zip(parts[1::2], (p.strip() for p in parts[2::2]), strict=True))
 
 
 def _starter(name: str, solution: Any, sections: dict[str, str]) -> str:
@@ -146,15 +157,17 @@ def _starter(name: str, solution: Any, sections: dict[str, str]) -> str:
         return _starter_of_dict(name, [_literal(key) for key in solution])
     if not callable(solution):
         return f"{name} = ..."
-    source = sections["solution"]
-    for node in ast.parse(source).body:
+    source = sections["solution"].splitlines()
+    for node in ast.parse(sections["solution"]).body:
         if isinstance(node, ast.FunctionDef) and node.name == name:
             first = node.body[0]
+            if source[first.lineno - 1][: first.col_offset].strip():
+                raise ValueError(f"exercise {name}: the body of `def` begins on a line of its own")
             documented = ast.get_docstring(node) is not None
-            last = first.end_lineno if documented else _header_end(node, source)
-            lines = source.splitlines()[node.lineno - 1 : last]
+            last = first.end_lineno if documented else _header_end(first, source)
+            lines = source[node.lineno - 1 : last]
             return "\n".join([*lines, "    return ...  # your code here"])
-    raise ValueError(f"exercise {name}: write `starter`; it is not made from a class")
+    raise ValueError(f"exercise {name}: write `starter`; it is made from a `def` or a value only")
 
 
 def _starter_of_dict(name: str, keys: list[str]) -> str:
@@ -169,9 +182,9 @@ def _literal(key: Any) -> str:
     return json.dumps(key, ensure_ascii=False) if isinstance(key, str) else repr(key)
 
 
-def _header_end(node: ast.FunctionDef, source: str) -> int:
-    lines = source.splitlines()
-    end = node.body[0].lineno - 1
-    while not lines[end - 1].rstrip().endswith(":"):  # comments above the first statement
+def _header_end(first: ast.stmt, source: list[str]) -> int:
+    """The number of the last line before a function's first statement and the comments above it."""
+    end = first.lineno - 1
+    while not source[end - 1].strip() or source[end - 1].lstrip().startswith("#"):
         end -= 1
     return end

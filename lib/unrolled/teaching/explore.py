@@ -49,9 +49,9 @@ def explore(
 
     Raises:
         ValueError: for an axis without values, a start value that is not on its axis, an axis
-            that `draw` does not take, frames of different sizes, or frames that together would
-            be too heavy.
-        TypeError: if `draw` returns no figure, or an axis or label is of the wrong kind.
+            that `draw` does not take or that bears the name of a parameter of `explore`, frames
+            of different sizes, or frames that together would be too heavy.
+        TypeError: if `draw` returns no figure, or an axis, label or caption is of the wrong kind.
         RuntimeError: if `draw` fails; it names the state.
     """
     from IPython.display import display

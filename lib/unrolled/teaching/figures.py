@@ -114,6 +114,7 @@ def svg(fig: Figure, *, prefix: str | None = None) -> str:
 
     Raises:
         TypeError: if `fig` is not a matplotlib figure.
+        ValueError: if one of its texts holds a control character.
     """
     if not isinstance(fig, Figure):
         raise TypeError(f"expected a matplotlib figure, got {type(fig).__name__}")
@@ -133,6 +134,7 @@ def show(fig: Figure, *, alt: str, caption: str = "") -> None:
 
     Raises:
         ValueError: if `alt` is blank.
+        TypeError: if `caption` is no text.
     """
     from IPython.display import display
 
@@ -159,6 +161,8 @@ def label(drawing: str, alt: str) -> str:
 
 def figcaption(caption: str) -> str:
     """A caption as HTML, empty when there is none; the class asks MathJax to look inside."""
+    if not isinstance(caption, str):
+        raise TypeError(f"a caption is a text, got {caption!r}")
     if not caption:
         return ""
     return f'<figcaption class="tex2jax_process">{html.escape(caption, quote=False)}</figcaption>\n'

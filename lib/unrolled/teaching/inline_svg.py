@@ -14,6 +14,7 @@ from xml.etree import ElementTree as ET
 _SVG = "{http://www.w3.org/2000/svg}"
 _LINK = "{http://www.w3.org/1999/xlink}href"
 _COORDINATES = ("d", "x", "y", "width", "height")
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _PREFIX = "unrolled-id"  # stands for a drawing's own prefix until its content is known
 
 
@@ -25,7 +26,12 @@ def inline(text: str, colours: Mapping[str, str], prefix: str | None = None) -> 
         colours: what to write for a colour such as `#4f46e5`; black stands for the default fill.
         prefix: how identifiers start; by default a hash of the drawing, so that two drawings on
             one page do not share an identifier.
+
+    Raises:
+        ValueError: if a text in the drawing holds a control character, which no SVG file can.
     """
+    if found := _NOT_IN_XML.search(text):
+        raise ValueError(f"a text of the figure holds {found[0]!r}, which SVG has no place for")
     root = ET.fromstring(text)
     for parent in list(root.iter()):
         for child in list(parent):

@@ -68,6 +68,8 @@ def evaluate(
     n = len(tokens)
     if not n:
         raise ValueError("there are no tokens to score")
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1, got {batch_size}")
     if not 0 <= overlap < context_length:
         raise ValueError(
             f"overlap must lie between 0 and context_length − 1, got {overlap} and {context_length}"
@@ -95,9 +97,11 @@ def _log_probs(model: Model, tokens: np.ndarray) -> np.ndarray:
         return torch.where(out.isneginf().all(-1, True), out, out.double().log_softmax(-1)).numpy()
     training, device = model.training, next(model.parameters()).device
     model.eval()
-    with torch.inference_mode():
-        logits = model(torch.from_numpy(tokens).to(device))
-    model.train(training)
+    try:
+        with torch.inference_mode():
+            logits = model(torch.from_numpy(tokens).to(device))
+    finally:
+        model.train(training)
     return logits.double().log_softmax(-1).cpu().numpy()
 
 

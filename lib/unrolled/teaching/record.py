@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import platform
 import re
 import subprocess
+import threading
 from importlib import metadata, resources
 from numbers import Integral, Real
 from pathlib import Path
+
+import numpy as np
 
 REQUIRED = (
     "name", "config", "seeds", "commit", "device", "versions", "curve", "metrics", "seconds",
@@ -38,7 +42,8 @@ def save(
     seeds: empty says that nothing was drawn at random. curve: rows to be plotted, if any. seconds:
     wall-clock time of the whole experiment. folder: by default `chapters/results` of the checkout
     around the working directory or around the library. Raises ValueError for a number that is
-    not finite or a value JSON does not know, FileNotFoundError where there is no checkout.
+    not finite or a value or key JSON does not know, FileNotFoundError where there is no checkout.
+    A record that was there is replaced as a whole or, where saving fails, not at all.
     """
     if not re.fullmatch(r"[a-z0-9_]+", name):
         raise ValueError(f"a record's name is lower-case letters, digits and _, got {name!r}")
@@ -60,15 +65,16 @@ def save(
         "device": f"{device}, {platform.machine()}",
         "versions": {"python": platform.python_version()}
         | {package: metadata.version(package) for package in ("numpy", "torch", "unrolled")},
-        "curve": curve or [],
+        "curve": [] if curve is None else curve,
         "metrics": metrics,
         "seconds": seconds,
     }
     _check(record)
     text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False, default=_plain) + "\n"
+    data = text.encode("utf-8")
     for place in filter(None, (folder, copies)):
         place.mkdir(parents=True, exist_ok=True)
-        (place / f"{name}.json").write_text(text, encoding="utf-8")
+        _replace(place / f"{name}.json", data)
     return folder / f"{name}.json"
 
 
@@ -78,8 +84,12 @@ def load(name: str, folder: Path | None = None) -> dict:
     if name not in names(folder):
         known = ", ".join(names(folder)) or "none yet"
         raise KeyError(f"no record {name!r} in {folder}; known: {known}")
-    record = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
-    _check(record)
+    path = folder / f"{name}.json"
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        _check(record)
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
     return record
 
 
@@ -119,7 +129,19 @@ def _commit(root: Path | None) -> str:
     return "unknown" if head is None else head + ("+changes" if changes else "")
 
 
+def _replace(path: Path, data: bytes) -> None:
+    """Who reads meanwhile finds the old file or the new one, never half of one."""
+    new = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    try:
+        new.write_bytes(data)
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
 def _check(record: dict) -> None:
+    if not isinstance(record, dict):
+        raise ValueError(f"a record is a dict, got {type(record).__name__}")
     missing = [field for field in REQUIRED if field not in record]
     if missing:
         raise ValueError(
@@ -127,15 +149,21 @@ def _check(record: dict) -> None:
         )
     if not record["metrics"]:
         raise ValueError(f"the record {record['name']!r} has no metrics")
+    if not isinstance(record["seeds"], list):
+        raise ValueError(f"seeds must be a list, got {record['seeds']!r}")
     for seed in record["seeds"]:
         if not isinstance(seed, Integral):
             raise ValueError(f"seeds must be integers, got {seed!r}")
+    if not isinstance(record["seconds"], Real):
+        raise ValueError(f"seconds must be a number, got {record['seconds']!r}")
     _check_finite(record, "record")
 
 
 def _check_finite(value: object, where: str) -> None:
     if isinstance(value, dict):
         for key, item in value.items():
+            if not isinstance(key, str):
+                raise ValueError(f"a key of {where} must be text, got {key!r}")
             _check_finite(item, f"{where}.{key}")
     elif isinstance(value, list | tuple):
         for i, item in enumerate(value):
@@ -143,12 +171,14 @@ def _check_finite(value: object, where: str) -> None:
     elif isinstance(value, Real):
         if not math.isfinite(value):
             raise ValueError(f"{where} must be finite, got {value}")
-    elif not (value is None or isinstance(value, str)):
+    elif not (value is None or isinstance(value, (str, np.bool_))):
         raise ValueError(
             f"{where} must be a number, text, list or dict, got {type(value).__name__}"
         )
 
 
-def _plain(number: object) -> int | float:
+def _plain(number: object) -> bool | int | float:
     """numpy's scalars as Python's."""
+    if isinstance(number, np.bool_):
+        return bool(number)
     return int(number) if isinstance(number, Integral) else float(number)

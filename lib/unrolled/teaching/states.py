@@ -6,16 +6,19 @@ import inspect
 import itertools
 import math
 import string
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import matplotlib as mpl
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from unrolled.teaching import figures
 
 Value = bool | int | float | str
+_TAKEN = ("draw", "alt", "caption", "start", "max_kilobytes", "labels")  # explore's own parameters
 
 
 @dataclass(frozen=True)
@@ -55,16 +58,17 @@ class Plan:
     def svg(self, state: tuple[int, ...], prefix: str | None = None) -> str:
         values = self.values(state)
         shown = ", ".join(f"{name}={value!r}" for name, value in values.items())
-        try:
-            fig = self.draw(**values)
-        except Exception as error:
-            raise RuntimeError(f"draw({shown}) failed: {error!r}") from error
-        if not isinstance(fig, Figure):
-            raise TypeError(
-                f"draw({shown}) returned {type(fig).__name__}; it must return a matplotlib figure"
-                " (does it end with `return fig`?)"
-            )
-        drawing = figures.svg(fig, prefix=prefix)
+        with _without_a_trace():
+            try:
+                fig = self.draw(**values)
+            except Exception as error:
+                raise RuntimeError(f"draw({shown}) failed: {error!r}") from error
+            if not isinstance(fig, Figure):
+                raise TypeError(
+                    f"draw({shown}) returned {type(fig).__name__}; it must return a matplotlib"
+                    " figure (does it end with `return fig`?)"
+                )
+            drawing = figures.svg(fig, prefix=prefix)
         plt.close(fig)
         return drawing
 
@@ -78,6 +82,18 @@ class Plan:
         if not isinstance(text, str) or not text.strip():
             raise ValueError(f"explore needs alt text for every state; for {values} it is {text!r}")
         return text
+
+
+@contextmanager
+def _without_a_trace() -> Iterator[None]:
+    """Close the figures opened inside and take back what was set in rcParams, come what may."""
+    before = plt.get_fignums()
+    try:
+        with mpl.rc_context():
+            yield
+    finally:
+        for number in set(plt.get_fignums()).difference(before):
+            plt.close(number)
 
 
 class _Alt(string.Formatter):
@@ -105,6 +121,7 @@ def plan(
     axes: Mapping[str, Iterable[Value]],
 ) -> Plan:
     """Check what the caller gave, before anything is drawn."""
+    _check_names(draw, start=start, labels=labels)
     start, labels = dict(start or {}), dict(labels or {})
     if not axes:
         raise ValueError("explore needs at least one axis, such as temperature=[0.5, 1.0, 2.0]")
@@ -119,6 +136,15 @@ def plan(
         ) from None
     built = (_axis(name, values, start, labels.get(name, "")) for name, values in axes.items())
     return Plan(draw, alt, caption, tuple(built))
+
+
+def _check_names(draw: Callable[..., Figure], **mappings: Any) -> None:
+    for parameter in inspect.signature(draw).parameters.values():
+        if parameter.name in _TAKEN and parameter.default is parameter.empty:
+            raise ValueError(f"draw's parameter {parameter.name} needs a name explore does not use")
+    for name, given in mappings.items():
+        if not isinstance(given, Mapping | None):
+            raise TypeError(f"{name} is a dict by axis (no axis can be named so), got {given!r}")
 
 
 def _axis(name: str, given: Iterable[Value], start: Mapping, label: str | tuple) -> Axis:

@@ -8,6 +8,8 @@ a dictionary with one key that names its kind:
     {"array": ["<f8", [2, 3], base64]}    {"tensor": [ … the same … ]}
     {"fraction": "4/11"}                  {"unwritten": true}        the `...` of a starter
     {"unknown": ["generator", repr]}      a thing that cannot cross, kept so that it can be named
+
+A frozen set arrives as a set, and an array of Fractions, which numpy holds as objects, as a list.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from typing import Any
 import numpy as np
 
 _ARRAY_KINDS = "biufcU"
+_LONGEST = 10_000  # bits; Python writes no integer of more than 4300 decimal digits
 
 
 @dataclass(frozen=True)
@@ -40,26 +43,47 @@ def is_tensor(value: Any) -> bool:
 
 def encode(value: Any) -> Any:
     """The JSON form of value. An object of another kind becomes {"unknown": …}, never an error."""
-    if isinstance(value, np.generic):
-        value = value.item()
+    try:
+        return _encode(value)
+    except RecursionError:  # a list that holds itself
+        return {"unknown": [f"{type(value).__name__} without an end", ""]}
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, np.generic) or _is_array_of_fractions(value):
+        value = value.tolist()
+    if _is_too_long(value):
+        return {"unknown": ["number with thousands of digits", ""]}
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else {"float": repr(value)}
     if isinstance(value, list):
-        return [encode(v) for v in value]
+        return [_encode(v) for v in value]
     return _encode_tagged(value)
+
+
+def _is_array_of_fractions(value: Any) -> bool:
+    if not isinstance(value, np.ndarray) or value.dtype != object:
+        return False
+    return all(isinstance(v, (int, float, Fraction)) for v in value.flat)
+
+
+def _is_too_long(value: Any) -> bool:
+    if not isinstance(value, (int, Fraction)):
+        return False
+    return max(value.numerator.bit_length(), value.denominator.bit_length()) > _LONGEST
 
 
 def _encode_tagged(value: Any) -> dict[str, Any]:
     if value is Ellipsis:
         return {"unwritten": True}
     if isinstance(value, tuple):
-        return {"tuple": [encode(v) for v in value]}
+        return {"tuple": [_encode(v) for v in value]}
     if isinstance(value, dict):  # also Counter and defaultdict
-        return {"dict": [[encode(k), encode(v)] for k, v in value.items()]}
+        return {"dict": [[_encode(k), _encode(v)] for k, v in value.items()]}
     if isinstance(value, (set, frozenset)):
-        return {"set": [encode(v) for v in sorted(value, key=repr)]}
+        return {"set": [_encode(v) for v in sorted(value, key=repr)]}
     if isinstance(value, Fraction):
         return {"fraction": str(value)}
     if isinstance(value, np.ndarray) and value.dtype.kind in _ARRAY_KINDS:
@@ -68,7 +92,9 @@ def _encode_tagged(value: Any) -> dict[str, Any]:
         return {"tensor": _encode_array(_to_numpy(value))}
     if isinstance(value, Unknown):
         return {"unknown": [value.type_name, value.text]}
-    return {"unknown": [type(value).__name__, repr(value)[:80]]}
+    array = isinstance(value, np.ndarray)
+    kind = f"array of dtype {value.dtype}" if array else type(value).__name__
+    return {"unknown": [kind, repr(value)[:80]]}
 
 
 def _to_numpy(tensor: Any) -> np.ndarray:
@@ -112,11 +138,18 @@ def _decode_tensor(body: list[Any]) -> Any:
     return torch.from_numpy(_decode_array(body))
 
 
+def _frozen(value: Any) -> Any:
+    """value as the key of a dict or the member of a set: a set, which arrives thawed, frozen."""
+    if isinstance(value, tuple):
+        return tuple(_frozen(v) for v in value)
+    return frozenset(value) if isinstance(value, set) else value
+
+
 _DECODERS = {
     "float": float,
     "tuple": lambda body: tuple(decode(b) for b in body),
-    "set": lambda body: {decode(b) for b in body},
-    "dict": lambda body: {decode(k): decode(v) for k, v in body},
+    "set": lambda body: {_frozen(decode(b)) for b in body},
+    "dict": lambda body: {_frozen(decode(k)): decode(v) for k, v in body},
     "fraction": Fraction,
     "array": _decode_array,
     "tensor": _decode_tensor,

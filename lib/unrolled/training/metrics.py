@@ -13,13 +13,18 @@ def nll(
 ) -> np.ndarray | torch.Tensor:
     """−log p(target) of every token, in nats: log_probs (..., V) and int targets (...) → (...).
 
-    Arrays in, array out; tensors in, tensor out. Raises ValueError where the shapes do not fit.
+    Arrays in, array out; tensors in, tensor out. Raises ValueError where the shapes do not fit or a
+    target is no id.
     """
     if tuple(log_probs.shape[:-1]) != tuple(targets.shape):
         raise ValueError(
             f"targets must have the shape of log_probs without its last axis, "
             f"{tuple(log_probs.shape[:-1])}, got {tuple(targets.shape)}"
         )
+    if math.prod(targets.shape):
+        low, high, vocab_size = int(targets.min()), int(targets.max()), log_probs.shape[-1]
+        if low < 0 or high >= vocab_size:
+            raise ValueError(f"targets must lie in 0 … {vocab_size - 1}, got {low} … {high}")
     if isinstance(log_probs, torch.Tensor):
         return -log_probs.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
     return -np.take_along_axis(log_probs, targets[..., None], axis=-1)[..., 0]
@@ -61,7 +66,8 @@ class Average:
     def add(self, nats: float | np.ndarray | torch.Tensor, n_tokens: int | None = None) -> None:
         """Add the nats of each token (any shape), or a mean together with its n_tokens."""
         if n_tokens is None:
-            self.total += float(nats.sum())
+            float64 = torch.float64 if isinstance(nats, torch.Tensor) else np.float64
+            self.total += float(nats.sum(dtype=float64))
             self.n_tokens += math.prod(nats.shape)
         else:
             if n_tokens < 0:
