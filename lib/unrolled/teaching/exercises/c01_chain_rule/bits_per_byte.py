@@ -21,7 +21,7 @@ def bits_per_byte(log_probs, text):
 
 # %% explanation
 explanation = r"""
-The code length of the text in nats is $-\sum_i \ln p(x_i \mid x_{<i})$; one bit is $\ln 2$ nats.
+The code length of the text in nats is $-\sum_i \log P(x_i \mid x_{<i})$; one bit is $\ln 2$ nats.
 It is divided by what every reader of the text agrees on, its bytes, and not by the number of
 tokens, which depends on the tokeniser. *käse* has four characters and five bytes.
 """
@@ -30,8 +30,8 @@ tokens, which depends on the tokeniser. *käse* has four characters and five byt
 # %% tests
 def tests(rng):
     yield call(np.log(np.array([0.5, 0.25, 0.25, 0.5])), "abc", visible=True)
-    texts = "the mouse ate the cheese|die maus aß den käse|où est le fromage ?|“the cheese”, 5 €\n"
-    for text in texts.split("|"):
+    texts = ["the mouse ate the cheese", "die maus aß den käse", "où est le fromage ?"]
+    for text in [*texts, "“the cheese”, 5 €\n"]:
         n = int(rng.integers(5, 31))
         yield call(np.log(rng.uniform(0.01, 0.9, n)), text)
 

@@ -39,10 +39,10 @@ def both_ways(train, test, order):
 explanation = r"""
 The directions agree to about a thousandth of a bit, while each further character of context is
 worth tenths of a bit up to order 5. Counting explains it. Without smoothing the text has
-probability $\prod_i c(x_{i-n+1} \dots x_i) / c(x_{i-n+1} \dots x_{i-1})$ forwards; backwards each
-n-gram is divided by the count of its *last* $n - 1$ characters in place of its first. Along a
-text both products divide by the same list of counts, except at the two ends. What is left is due
-to the smoothing. No such argument holds for a neural network.
+probability $\prod_i \#(x_{i-n+1} \dots x_i) / \#(x_{i-n+1} \dots x_{i-1}\,\bullet)$ forwards;
+backwards each n-gram is divided by the count of its *last* $n - 1$ characters in place of its
+first. Along a text both products divide by the same list of counts, except at the two ends. What
+is left is due to the smoothing. No such argument holds for a neural network.
 """
 
 

@@ -1,14 +1,14 @@
 r"""Softmax backwards, without its Jacobian
 
 The Jacobian of $\hat y = \mathrm{softmax}(z)$ is
-$J = \mathrm{diag}(\hat y) - \hat y \hat y^\top$: $V^2$ numbers for every row of a batch. The
-backward pass never needs them, only the product $\bar z = J^\top \bar y$ for the gradient $\bar y$
-that arrives at $\hat y$.
+$\mathrm{diag}(\hat y) - \hat y \hat y^\top$: $V^2$ numbers for every row of a batch. The
+backward pass never needs them, only its product $\bar z$ with the gradient $\bar y$ that
+arrives at $\hat y$.
 
-Write `softmax_vjp(y, y_bar)` for `y` and `y_bar` of shape `(B, V)`, where each row of `y` is
-already a softmax. Return $\bar z$, `(B, V)`, without a loop and without any `(V, V)` matrix.
+Write `softmax_vjp(y_hat, y_bar)` for two arrays of shape `(B, V)`; each row of `y_hat` is already
+a softmax. Return $\bar z$, `(B, V)`, without a loop and without any `(V, V)` matrix.
 
-Some classes may be *masked*: their logit is $-\infty$ and their entry of `y` is exactly 0. What
+Some classes may be *masked*: their logit is $-\infty$ and their entry of `y_hat` is exactly 0. What
 `y_bar` holds there may be anything, even infinity (the derivative of a logarithm at 0). It must not
 matter: the gradient of a masked logit is 0, and all other entries are finite.
 """
@@ -21,28 +21,28 @@ kind, level, points = "code", 2, 3
 
 
 # %% solution
-def softmax_vjp(y, y_bar):
-    """Gradient (B, V) for the logits; y and its gradient y_bar are (B, V)."""
-    y_bar = np.where(y > 0, y_bar, 0)  # 0 times infinity would be nan
-    inner = (y * y_bar).sum(axis=-1, keepdims=True)  # (B, 1)
-    return y * (y_bar - inner)
+def softmax_vjp(y_hat, y_bar):
+    """Gradient (B, V) for the logits; y_hat and its gradient y_bar are (B, V)."""
+    y_bar = np.where(y_hat > 0, y_bar, 0)  # 0 times infinity would be nan
+    inner = (y_hat * y_bar).sum(axis=-1, keepdims=True)  # (B, 1)
+    return y_hat * (y_bar - inner)
 
 
 # %% explanation
 explanation = r"""
-$J$ is symmetric, so for each row
+The Jacobian is symmetric, so for each row
 
 $$
 \bar z = \mathrm{diag}(\hat y)\,\bar y - \hat y\,(\hat y \cdot \bar y)
 = \hat y \odot (\bar y - \hat y \cdot \bar y) .
 $$
 
-The dot product is one number a row, so the work is $O(V)$ and not $O(V^2)$. The entries of $\bar z$
-sum to zero: adding a constant to all logits changes nothing, so no gradient points that way.
+The dot product is one number a row, so the work is $O(V)$ and not $O(V^2)$. The entries of $\bar
+z$ sum to zero: adding a constant to all logits changes nothing, so no gradient points that way.
 
-A masked class has $\hat y_i = 0$, so its row and its column of $J$ are zero, and in the algebra
-$\bar y_i$ plays no part. In floating-point numbers $0 \cdot \infty$ is not a number, and through
-the dot product it would reach the whole row. So what stands there is set to 0 first.
+A masked class has $\hat y_i = 0$, so its row and its column of the Jacobian are zero, and in the
+algebra $\bar y_i$ plays no part. In floating-point numbers $0 \cdot \infty$ is not a number, and
+through the dot product it would reach the whole row. So what stands there is set to 0 first.
 """
 
 

@@ -1,11 +1,10 @@
 r"""A layer, backwards
 
 A layer takes a batch $X$, a row for each example, to $H = \tanh(X W)$. From above arrives
-$G = \partial L/\partial H$, in the shape of $H$.
+$G = \bar H$, the gradient of $H$.
 
 Write `tanh_layer_vjp(X, W, G)` for `X` of shape `(B, d)`, `W` of shape `(d, m)` and `G` of shape
-`(B, m)`. Return the pair $\big(\partial L/\partial X,\ \partial L/\partial W\big)$, each in the
-shape of its value. No Jacobian, no loop.
+`(B, m)`. Return the pair $(\bar X, \bar W)$. No Jacobian, no loop.
 """
 
 import numpy as np
