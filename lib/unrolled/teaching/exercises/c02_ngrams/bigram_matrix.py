@@ -93,6 +93,10 @@ def leaking(lines, vocab_size, end):
     return normalised(counts, totals)
 
 
+def started(lines, vocab_size, end):
+    return bigram_matrix([np.append(end, line) for line in lines], vocab_size, end)
+
+
 def by_column(lines, vocab_size, end):
     counts = counted(lines, vocab_size, end)
     return normalised(counts, counts.sum(axis=0, keepdims=True))
@@ -123,6 +127,7 @@ wrong = {
     "the end of one line is followed by the first token of the next": one_stream,
     "the lines are not closed by `end`, so that nothing says where a line may stop": never_closed,
     "the denominator counts all tokens, but the pairs with `end` are left out; rows leak": leaking,
+    "a start symbol was put in front of each line, so that the row of `end` is filled": started,
     "each column sums to one; it must be each row": by_column,
     "totals of shape (V,) divide the columns; each row has its own total, so (V, 1)": by_word_total,
     "each line was normalised alone and the tables averaged; a short line counts no more than its "

@@ -9,7 +9,8 @@ two models give to each of the N tokens of a held-out text; `p_short` is positiv
 the $\lambda$ between 0 and 1 that maximises the probability of the text, to four decimals. The
 log-likelihood is concave in $\lambda$, so any search finds it; the classical one starts at 1/2 and
 repeats: replace $\lambda$ by the mean over the tokens of the share
-$\lambda\, p_{\text{long}} / (\lambda\, p_{\text{long}} + (1 - \lambda)\, p_{\text{short}})$.
+$\lambda\, p_{\text{long}} / (\lambda\, p_{\text{long}} + (1 - \lambda)\, p_{\text{short}})$. Its
+steps may be small long before it has arrived.
 
 Then run it on Shakespeare. Score the chapter's `valid` with a maximum likelihood bigram and an
 add-one unigram model, and do the same with `train` in the place of held-out text. Before you run:
@@ -25,7 +26,7 @@ kind, level, points = "experiment", 3, 4
 
 # %% solution
 def interpolation_weight(p_long, p_short):
-    """The weight of p_long (N,), mixed with p_short (N,), that makes the text likeliest."""
+    """The weight of p_long (N,), mixed with p_short, that makes the text likeliest."""
     weight = 0.5
     for _ in range(10_000):
         long_part = weight * p_long
@@ -33,7 +34,7 @@ def interpolation_weight(p_long, p_short):
         if abs(better - weight) < 1e-9:
             break
         weight = better
-    return float(better)
+    return round(float(better), 6)
 
 
 # %% explanation
@@ -49,11 +50,13 @@ for text in (valid, train):
     print(interpolation_weight(np.exp(bigram.score(text)), np.exp(unigram.score(text))))
 ```
 
-On its own training text the bigram model has seen every pair, and the weight runs close to 1. That
-weight is useless, because it was chosen where the zeros do not show. On held-out text it is
-smaller. A constant of a smoothing method is chosen on text that the counts have not seen, which is
-why this method was called *deleted* interpolation: part of the training text was deleted from the
-counts and kept for the weights.
+On the training text the weight runs to 1, because there the bigram model has seen every pair. That
+weight is useless: on held-out text it leaves nothing for the bigrams that are new. On `valid` it is
+0.7371, and the mixture costs 7.19 bits per token: less than the 7.62 of the best additive bigram,
+more than the 7.09 of absolute discounting and the 7.03 of Kneser–Ney, which trust a context the
+more, the more often it was seen. A constant of a smoothing method is chosen on text that the counts
+have not seen. Jelinek and Mercer deleted that text from the training text, and called the method
+*deleted* interpolation.
 """
 
 
@@ -66,11 +69,23 @@ def tests(rng):
         yield call(p_long, p_short, tolerance=2e-4)
     p_long = np.array([0.9, 0.9, 0.9, 1e-6])
     yield call(p_long, np.full(4, 0.02), tolerance=2e-4, hint="the product counts, not the sum")
+    p_long, p_short = np.array([0.3, 0.27, 0.14, 0.15]), np.full(4, 0.2)
+    yield call(p_long, p_short, tolerance=2e-4, hint="the models hardly differ: steps are small")
 
 
 # %% wrong
 def one_step(p_long, p_short):
     return float(np.mean(p_long / (p_long + p_short)))
+
+
+def search(p_long, p_short, n_steps=10_000, stop=0.0):
+    weight = 0.5
+    for _ in range(n_steps):
+        before, long_part = weight, weight * p_long
+        weight = np.mean(long_part / (long_part + (1 - weight) * p_short))
+        if abs(weight - before) < stop:
+            break
+    return float(weight)
 
 
 def by_mean(p_long, p_short):
@@ -90,6 +105,12 @@ def coarse(p_long, p_short):
 
 wrong = {
     "one step from 1/2 is not enough; repeat until the weight stays": one_step,
+    "twenty steps are not enough where the models hardly differ; go on until the weight stays": (
+        lambda p_long, p_short: search(p_long, p_short, n_steps=20)
+    ),
+    "the search stopped at a step below 0.0001, with many such steps still to go": (
+        lambda p_long, p_short: search(p_long, p_short, stop=1e-4)
+    ),
     "this is the weight of the shorter model": (
         lambda p_long, p_short: 1 - interpolation_weight(p_long, p_short)
     ),

@@ -1,12 +1,12 @@
 r"""Roll the die
 
-Write `roll(probs, u)`. `probs` is a distribution over V words, an array `(V,)`, and `u` holds
-uniform random numbers with $0 \le u < 1$, an array `(N,)`. Return the words they select, integers
-`(N,)`: word $k$ where $u$ falls into the $k$-th piece when the unit interval is cut, from the left,
+Write `roll(probs, r)`. `probs` is a distribution over V words, an array `(V,)`, and `r` holds
+uniform random numbers with $0 \le r < 1$, an array `(N,)`. Return the words they select, integers
+`(N,)`: word $k$ where $r$ falls into the $k$-th piece when the unit interval is cut, from the left,
 into pieces as long as the probabilities.
 
 A piece contains its left end and not its right one, so a word of probability zero is never
-selected. And mind what the computer does to `np.cumsum([0.1] * 10)`: no $u$ below one may select a
+selected. And mind what the computer does to `np.cumsum([0.1] * 10)`: no $r$ below one may select a
 word that is not there.
 """
 
@@ -18,19 +18,20 @@ kind, level, points = "code", 1, 2
 
 
 # %% solution
-def roll(probs, u):
-    """Words (N,) that the uniform numbers u (N,) select by the probabilities probs (V,)."""
+def roll(probs, r):
+    """Words (N,) that uniform numbers r (N,) select by the probabilities probs (V,)."""
     edges = np.cumsum(probs)
-    return np.searchsorted(edges / edges[-1], u, side="right")
+    return np.searchsorted(edges / edges[-1], r, side="right")
 
 
 # %% explanation
 explanation = r"""
 `edges[k]` is where piece $k$ ends. `searchsorted(..., side="right")` counts the ends that are at or
-below $u$, which is the index of the piece that holds $u$. With `side="left"` a $u$ that falls
-exactly on an end selects the piece before it: harmless for a random $u$, until $u = 0$ meets a
+below $r$, which is the index of the piece that holds $r$. With `side="left"` an $r$ that falls
+exactly on an end selects the piece before it: harmless for a random $r$, until $r = 0$ meets a
 first word of probability zero. The division makes the last end exactly 1, which a sum of rounded
-numbers need not be.
+numbers need not be. To cut the index off at the last word, or to call the last end 1, repairs that
+only where the last word has a probability of its own.
 """
 
 
@@ -44,39 +45,49 @@ def tests(rng):
     yield call(exact, np.array([0.0, 0.25, 0.5]), hint="which piece holds its left end?")
     almost_one = np.array([np.nextafter(1.0, 0.0)])
     yield call(np.full(10, 0.1), almost_one, hint="what does np.cumsum([0.1] * 10) end with?")
+    probs = np.array([0.1] * 10 + [0.0])
+    yield call(probs, almost_one, hint="the last word has probability 0, whatever r is")
 
 
 # %% wrong
-def from_the_right(probs, u):
+def from_the_right(probs, r):
     edges = np.cumsum(probs[::-1])
-    return len(probs) - 1 - np.searchsorted(edges / edges[-1], u, side="right")
+    return len(probs) - 1 - np.searchsorted(edges / edges[-1], r, side="right")
 
 
-def sorted_first(probs, u):
+def sorted_first(probs, r):
     order = np.argsort(probs)[::-1]
-    return order[roll(probs[order], u)]
+    return order[roll(probs[order], r)]
+
+
+def last_takes_the_rest(probs, r):
+    """The same as np.minimum(searchsorted, V − 1), and as the last edge set to 1."""
+    return np.searchsorted(np.cumsum(probs)[:-1], r, side="right")
 
 
 wrong = {
-    "the sum of rounded numbers ends below 1, and a large u selects a word that is not there": (
-        lambda probs, u: np.searchsorted(np.cumsum(probs), u, side="right")
+    "the sum of rounded numbers ends below 1, and a large r selects a word that is not there": (
+        lambda probs, r: np.searchsorted(np.cumsum(probs), r, side="right")
     ),
-    "a u on the border selects the piece before it; at u = 0 that may be a word of probability 0": (
-        lambda probs, u: np.searchsorted(np.cumsum(probs) / probs.sum(), u, side="left")
+    "what the rounded sum lacks is given to the last word, even where that has probability 0": (
+        last_takes_the_rest
     ),
-    "u is looked up among the probabilities, not among their running sums": (
-        lambda probs, u: np.searchsorted(probs, u, side="right")
+    "an r on an edge selects the piece before it; at r = 0 that may be a word of probability 0": (
+        lambda probs, r: np.searchsorted(np.cumsum(probs) / probs.sum(), r, side="left")
+    ),
+    "r is looked up among the probabilities, not among their running sums": (
+        lambda probs, r: np.searchsorted(probs, r, side="right")
     ),
     "the most probable word is returned every time; that is no die": (
-        lambda probs, u: np.full(len(u), np.argmax(probs))
+        lambda probs, r: np.full(len(r), np.argmax(probs))
     ),
     "every word is given a piece of the same length": (
-        lambda probs, u: (u * len(probs)).astype(int)
+        lambda probs, r: (r * len(probs)).astype(int)
     ),
-    "the first piece is lost: the index counts from one": (lambda probs, u: roll(probs, u) + 1),
+    "the first piece is lost: the index counts from one": (lambda probs, r: roll(probs, r) + 1),
     "the pieces are laid from the right": from_the_right,
     "the words are sorted by probability first; the pieces stand in word order": sorted_first,
     "the answer holds the probabilities of the words, not the words": (
-        lambda probs, u: probs[roll(probs, u)]
+        lambda probs, r: probs[roll(probs, r)]
     ),
 }
