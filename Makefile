@@ -65,7 +65,8 @@ browser: ## Install Chromium for the browser tests (Debian, root or sudo)
 
 .PHONY: html
 html: .venv/.ready ## Build the web book into _build/html, warnings as errors
-	@$(BIN)/jupyter-book build . --builder html -W -n --keep-going -q
+	@$(BIN)/jupyter-book build . --builder html -W -n --keep-going -q >/dev/null
+	@echo "html: the pages are in _build/html"
 
 .PHONY: book
 book: html ## Build the book, serve it, print its address (PORT=, OPEN=0)

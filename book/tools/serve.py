@@ -26,6 +26,12 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         pass
 
 
+class Server(http.server.ThreadingHTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:
+        if not isinstance(sys.exception(), ConnectionError):  # a reader who left is no error
+            super().handle_error(request, client_address)
+
+
 def main() -> int:
     if not (SITE / "index.html").exists():
         print(f"There is no built book in {SITE}; build it with: make html", file=sys.stderr)
@@ -36,7 +42,7 @@ def main() -> int:
         return 1
     handler = functools.partial(Handler, directory=SITE)
     try:
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", int(given)), handler)
+        server = Server(("127.0.0.1", int(given)), handler)
     except OSError as error:
         print(f"Port {given} cannot be used: {error.strerror}. Try another PORT.", file=sys.stderr)
         return 1
