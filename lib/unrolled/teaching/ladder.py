@@ -212,7 +212,7 @@ def table() -> str:
     """The ladder as a Markdown table."""
     lines = [
         "| Model | Bits per byte, validation | Bits per byte, test "
-        "| Perplexity per character, test | Parameters | Training, s | Seeds |",
+        "| Perplexity per character, test | Numbers stored | Training, s | Seeds |",
         "|:--|--:|--:|--:|--:|--:|:--|",
     ]
     for row in rows():
