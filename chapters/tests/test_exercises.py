@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import pkgutil
 import re
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from importlib import import_module
 
 import pytest
 from notebooks import ROOT, chapter_paths
 from unrolled.teaching import exercises
 from unrolled.teaching.check import examine
-from unrolled.teaching.marking import outcomes_of
+from unrolled.teaching.marking import mark, outcomes_of
 from unrolled.teaching.wire import encode
 
 NAMES = [f"{slug}/{name}" for slug, names in exercises.chapters().items() for name in names]
@@ -55,6 +57,59 @@ def test_names_are_unique_over_all_chapters():
 def test_solution_passes(exercise, seed):
     report = examine(exercise, exercise.solution, seed)
     assert report.state == "passed", report.text
+
+
+def test_there_is_a_second_way_to_the_answer(exercise):
+    assert exercise.oracle, (
+        f"{exercise.name} lacks a cell `# %% oracle` with `def oracle(*args)`, the answer found in "
+        "a way that owes nothing to the solution; see lib/unrolled/teaching/exercise.py"
+    )
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_solution_agrees_with_a_second_way(exercise, seed):
+    report = held_against_the_oracle(exercise, exercise.solution, seed)
+    assert report.state == "passed", report.text
+
+
+def test_no_wrong_answer_agrees_with_the_second_way(exercise):
+    """So the oracle's tolerance is small enough to tell right from wrong."""
+    for mistake, answer in exercise.wrong.items():
+        report = held_against_the_oracle(exercise, answer, 0)
+        assert report.state == "failed", f"the oracle accepts: {mistake}"
+
+
+def held_against_the_oracle(exercise, answer, seed):
+    """The report on an answer where the oracle stands in the place of the solution.
+
+    With a judge the oracle's answer is one of many, so it is judged like any other.
+    """
+    if not exercise.oracle:
+        pytest.skip("there is no oracle, which another test demands")
+    calls = [replace(c, tolerance=exercise.oracle_tolerance) for c in exercise.calls(seed)]
+    oracle = alone(exercise)
+    reference = replace(exercise, solution=oracle, is_value=False, use=None, wrong={})
+    if exercise.judge:
+        report = mark(reference, calls, outcomes_of(reference, oracle, calls))
+        assert report.state == "passed", f"the judge refuses the oracle's answer: {report.text}"
+    return mark(reference, calls, outcomes_of(exercise, answer, calls))
+
+
+def alone(exercise):
+    """The oracle where only the file's imports are defined: it cannot reach the solution."""
+    source = inspect.getsource(exercise.oracle)
+    assert "teaching.exercises" not in source, "the oracle owes nothing to the exercises"
+    namespace = {}
+    head = re.split("(?m)^# %%", inspect.getsource(import_module(_module(exercise))))[0]
+    exec(head + source, namespace)
+
+    def oracle(*args):
+        try:
+            return namespace["oracle"](*args)
+        except NameError as error:
+            pytest.fail(f"the oracle sees its file's imports and nothing else: {error}")
+
+    return oracle
 
 
 def test_solution_as_shown_defines_the_answer(exercise):

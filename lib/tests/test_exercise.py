@@ -331,6 +331,54 @@ def test_tests_that_yield_no_calls_are_refused_by_name(read, line, says):
         exercise.calls(0)
 
 
+ORACLE = """
+# %% oracle
+oracle_tolerance = 1e-4
+
+def oracle(x):
+    return x + x
+
+"""
+WITH_ORACLE = DOUBLE.replace("\n# %% wrong", ORACLE + "# %% wrong")
+
+
+def test_an_oracle_is_read_with_its_tolerance_and_may_be_missing(read):
+    exercise = read(WITH_ORACLE, "double")
+    assert (exercise.oracle(3), exercise.oracle_tolerance) == (6, 1e-4)
+    default = read(WITH_ORACLE.replace("oracle_tolerance", "other"), "double")
+    assert default.oracle_tolerance == 1e-6
+    assert read(DOUBLE, "double").oracle is None
+
+
+def test_a_value_may_have_an_oracle(read):
+    body = "# %% solution\nanswer = 4\n# %% oracle\ndef oracle():\n    return 2 + 2\n"
+    exercise = read(body + "# %% wrong\nwrong = {}\n", "answer")
+    assert exercise.oracle() == exercise.solution
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("def oracle(x)", "def second_way(x)", "`def oracle(*args)` in a cell '# %% oracle'"),
+        ("# %% oracle", "", "`def oracle(*args)` in a cell '# %% oracle'"),
+        ("1e-4", "0.0", "oracle_tolerance lies between 0 and 1, got 0.0"),
+        ("1e-4", "'small'", "oracle_tolerance lies between 0 and 1, got 'small'"),
+    ],
+)
+def test_an_oracle_in_another_form_is_refused_by_name(read, old, new, says):
+    with pytest.raises(ValueError, match="c99_test/double") as error:
+        read(WITH_ORACLE.replace(old, new), "double")
+    assert says in str(error.value)
+
+
+def test_the_oracle_is_neither_shown_nor_asked_when_an_answer_is_checked(read):
+    exercise = read(WITH_ORACLE.replace("return x + x", "raise AssertionError"), "double")
+    assert examine(exercise, exercise.solution, 0).state == "passed"
+    assert examine(exercise, lambda x: 3 * x, 0).state == "failed"
+    shown = exercise.starter + exercise.solution_source + exercise.explanation
+    assert "oracle" not in shown + exercise.statement
+
+
 # ---- marking -----------------------------------------------------------------------------------
 
 

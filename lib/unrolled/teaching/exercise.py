@@ -13,6 +13,7 @@
     # %% solution                           the function, class or value named like the file
     # %% explanation                        explanation = r\"""why, in Markdown\"""
     # %% tests                              def tests(rng): yield call(…)
+    # %% oracle                             def oracle(*args): the answer, in a second way
     # %% wrong                              wrong = {"what is wrong": a wrong answer, …}
 
 The answer is a callable (tests yield its calls) or a value (of a paper exercise, say; then there
@@ -21,6 +22,13 @@ answer is used where a plain call would not do, and may return only what can cro
 (see `wire`); `judge(output, *args)` returns a complaint or None where the right answer is not
 unique. Wrong answers explain themselves: who computes what a wrong answer computes is told its
 key, so a key is a clause such as "the maximum is not subtracted first".
+
+The oracle guards the solution, and only the tests of the book read it: neither the notebook nor
+`check` does. It takes a test's arguments (none where the answer is a value; `use` stays out of it)
+and finds the answer independently: automatic or finite differences, enumeration, a literal loop,
+another library, imported inside the function. It sees the file's imports and nothing else, so that
+it cannot call the solution. `oracle_tolerance` may stand in its cell, with the reason for it; where
+there is a `judge`, the oracle's answer has to please the judge.
 """
 
 from __future__ import annotations
@@ -40,6 +48,8 @@ import numpy as np
 KINDS = ("code", "paper", "experiment")
 VALUE_TOLERANCE = 5e-3  # a value worked out by hand is given to about three digits
 CALL_TOLERANCE = 1e-9
+ORACLE_TOLERANCE = 1e-6
+OPTIONAL = ("tolerance", "tests", "use", "judge", "oracle", "oracle_tolerance")
 
 
 @dataclass(frozen=True)
@@ -80,6 +90,8 @@ class Exercise:
     tests: Callable[[np.random.Generator], Iterator[Call]] | None = None
     use: Callable[..., Any] | None = None
     judge: Callable[..., str | None] | None = None
+    oracle: Callable[..., Any] | None = None
+    oracle_tolerance: float = ORACLE_TOLERANCE
 
     def calls(self, seed: int) -> list[Call]:
         """The tests for this seed: fresh arguments, the same for the same seed.
@@ -127,6 +139,7 @@ def _read(module: ModuleType) -> Exercise:
     solution = found[name]
     is_value = not callable(solution)
     need(is_value or "tests" in found, "`tests(rng)` is missing")
+    _check_oracle(found, sections, need)
     starter = found.get("starter")
     return Exercise(
         chapter=chapter,
@@ -142,7 +155,20 @@ def _read(module: ModuleType) -> Exercise:
         explanation=dedent(found["explanation"]).strip(),
         wrong=found["wrong"],
         is_value=is_value,
-        **{k: found[k] for k in ("tolerance", "tests", "use", "judge") if k in found},
+        **{part: found[part] for part in OPTIONAL if part in found},
+    )
+
+
+def _check_oracle(found: dict[str, Any], sections: dict[str, str], need: Callable) -> None:
+    present = "oracle" in found or "oracle" in sections
+    need(
+        not present or "def oracle(" in sections.get("oracle", ""),
+        "the answer in a second way is `def oracle(*args)` in a cell '# %% oracle'",
+    )
+    tolerance = found.get("oracle_tolerance", ORACLE_TOLERANCE)
+    need(
+        isinstance(tolerance, float) and 0 < tolerance < 1,
+        f"oracle_tolerance lies between 0 and 1, got {tolerance!r}",
     )
 
 

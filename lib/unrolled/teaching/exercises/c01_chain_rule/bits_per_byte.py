@@ -36,6 +36,16 @@ def tests(rng):
         yield call(np.log(rng.uniform(0.01, 0.9, n)), text)
 
 
+# %% oracle
+def oracle(log_probs, text):
+    """The probability of the whole text, and the bytes of each character by its code point."""
+    import math
+
+    probability = math.prod(math.exp(log_prob) for log_prob in log_probs.tolist())
+    n_bytes = sum(1 + (c > "\x7f") + (c > "\u07ff") + (c > "\uffff") for c in text)
+    return math.log2(1 / probability) / n_bytes
+
+
 # %% wrong
 wrong = {
     "this is in nats; one bit is ln 2 nats": lambda lp, text: -lp.sum() / len(text.encode()),

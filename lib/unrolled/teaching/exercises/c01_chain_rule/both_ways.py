@@ -55,6 +55,35 @@ def tests(rng):
     yield call("the cheese ate the mouse " * 9, "the mouse ate the cheese ", 3, visible=True)
 
 
+# %% oracle
+def oracle(train, test, order):
+    """Kneser–Ney once more, as a recursion over strings and dictionaries."""
+    from collections import Counter, defaultdict
+    from math import log2
+
+    def bits(train, test):
+        grams = [Counter(train[i : i + n] for i in range(len(train) - n + 1)) for n in orders]
+        after, discounts = defaultdict(dict), {}
+        for n in orders[1:]:
+            counts = grams[n] if n == order else Counter(gram[1:] for gram in grams[n + 1])
+            once, twice = (list(counts.values()).count(c) for c in (1, 2))
+            discounts[n] = once / (once + 2 * twice) if once and twice else 1 / 2
+            for gram, count in counts.items():
+                after[gram[:-1]][gram[-1]] = count
+
+        def p(w, context):
+            shorter = p(w, context[1:]) if context else 1 / n_characters
+            seen, discount = after.get(context, {}), discounts[len(context) + 1]
+            kept = seen[w] - discount if w in seen else 0
+            return (kept + discount * len(seen) * shorter) / sum(seen.values()) if seen else shorter
+
+        contexts = [test[max(0, i - order + 1) : i] for i in range(len(test))]
+        return -sum(log2(p(w, h)) for w, h in zip(test, contexts, strict=True)) / len(test)
+
+    orders, n_characters = range(order + 1), len(set(train + test))
+    return bits(train, test), bits(train[::-1], test[::-1])
+
+
 # %% wrong
 def variant(
     *,

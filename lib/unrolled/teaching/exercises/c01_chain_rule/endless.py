@@ -24,6 +24,26 @@ text ends. The decisions to stop may become rare, as long as their sum $\sum_k s
 constant $s$ the length is geometric, $\sum_n n (1-s)^n s = (1-s)/s$, four letters for $s = 1/5$.
 """
 
+# %% oracle
+oracle_tolerance = 1e-5  # a million letters are walked; beyond them lies about one millionth
+
+
+def oracle():
+    """The probability of an end, added up letter by letter."""
+    import numpy as np
+
+    k = np.arange(1_000_000)
+
+    def ends_at(s):
+        return s * np.append(1.0, np.cumprod(1 - s)[:-1])  # it has come so far, and ends
+
+    return {
+        "squares": ends_at(1 / (k + 3) ** 2).sum(),
+        "harmonic": ends_at(1 / (k + 2)).sum(),
+        "mean_length": (k * ends_at(np.full(len(k), 1 / 5))).sum(),
+    }
+
+
 # %% wrong
 right = endless
 wrong = {

@@ -42,6 +42,17 @@ def tests(rng):
     yield call([[], [11]], 1, 2, 0, hint="an empty text is still asked whether it ends")
 
 
+# %% oracle
+def oracle(texts, start, end, pad):
+    """Each text closed on both sides, without its last and without its first; torch pads."""
+    import torch
+    from torch.nn.utils.rnn import pad_sequence
+
+    closed = [torch.tensor([start, *text, end]) for text in texts]
+    pair = [row[:-1] for row in closed], [row[1:] for row in closed]
+    return tuple(pad_sequence(rows, batch_first=True, padding_value=pad).numpy() for rows in pair)
+
+
 # %% wrong
 def built(row_of_inputs, row_of_targets, left=False, extra=1):
     """A wrong answer that fills its rows by the two functions of (text, start, end)."""

@@ -26,6 +26,22 @@ Both products are 0.20, the table's entry. The two conditional probabilities dif
 divide the same entry by different totals.
 """
 
+
+# %% oracle
+def oracle():
+    """A hundred sentences in the table's proportions, counted."""
+    table = {"cat sleeps": 15, "cat sings": 5, "bird sleeps": 20, "bird sings": 60}
+    texts = [text.split() for text, count in table.items() for _ in range(count)]
+    bird = [second for first, second in texts if first == "bird"]
+    sleeps = [first for first, second in texts if second == "sleeps"]
+    return {
+        "first": len(bird) / len(texts),
+        "then": bird.count("sleeps") / len(bird),
+        "last": len(sleeps) / len(texts),
+        "before": sleeps.count("bird") / len(sleeps),
+    }
+
+
 # %% wrong
 right = two_roads
 wrong = {

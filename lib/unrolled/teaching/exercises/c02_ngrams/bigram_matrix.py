@@ -52,6 +52,20 @@ def tests(rng):
     yield call(short, 4, 3, hint="no pair reaches from one line into the next")
 
 
+# %% oracle
+def oracle(lines, vocab_size, end):
+    """Row by row: list what follows u, then count w in the list."""
+    from itertools import pairwise
+
+    pairs = [pair for line in lines for pair in pairwise([*line.tolist(), end])]
+    matrix = np.zeros((vocab_size, vocab_size))
+    for u in range(vocab_size):
+        after = [w for before, w in pairs if before == u]
+        for w in after:
+            matrix[u, w] = after.count(w) / len(after)
+    return matrix
+
+
 # %% wrong
 def counted(lines, vocab_size, end):
     counts = np.zeros((vocab_size, vocab_size))

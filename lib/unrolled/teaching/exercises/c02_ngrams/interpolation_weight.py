@@ -73,6 +73,21 @@ def tests(rng):
     yield call(p_long, p_short, tolerance=2e-4, hint="the models hardly differ: steps are small")
 
 
+# %% oracle
+oracle_tolerance = 1e-4  # four decimals are asked for
+
+
+def oracle(p_long, p_short):
+    """A bounded search for the weight at which the text is likeliest."""
+    from scipy.optimize import minimize_scalar
+
+    def surprise(weight):
+        return -np.log(weight * p_long + (1 - weight) * p_short).sum()
+
+    found = minimize_scalar(surprise, bounds=(0, 1), method="bounded", options={"xatol": 1e-9})
+    return float(found.x)
+
+
 # %% wrong
 def one_step(p_long, p_short):
     return float(np.mean(p_long / (p_long + p_short)))

@@ -53,6 +53,21 @@ def tests(rng):
     yield call(counts, 0.7, hint="the context 3 was never seen")
 
 
+# %% oracle
+def oracle(counts, discount):
+    """Each different bigram pays D, and what it pays is dealt to all different bigrams alike."""
+    kinds = np.argwhere(counts > 0).tolist()
+    matrix = np.zeros(counts.shape)
+    for u, row in enumerate(counts.tolist()):
+        paid = [discount for first, _ in kinds if first == u] or [1.0]  # nothing seen: deal it all
+        for _, end in kinds:
+            matrix[u, end] += sum(paid) / len(kinds)
+        for w, count in enumerate(row):
+            matrix[u, w] += count - discount if count else 0
+        matrix[u] /= sum(row) or 1
+    return matrix
+
+
 # %% wrong
 def mixed(counts, discount, lower, freed=None, kept=None):
     seen = counts > 0

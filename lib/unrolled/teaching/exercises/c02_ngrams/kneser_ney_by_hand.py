@@ -41,9 +41,28 @@ P(\text{lord} \mid \text{the}) = \frac{1 - \tfrac34}{2} + \frac34 \cdot \frac12 
 P(\text{highness} \mid \text{the}) = 0 + \frac34 \cdot \frac14 = \frac3{16}.
 $$
 
-With raw unigram counts *highness*, three of six words, would get $\tfrac34 \cdot \tfrac12 =
-\tfrac38$ after *the*: twice as much, though it never followed anything but *your*.
+Counted by occurrences, *highness* is three of the six second words and would get $\tfrac34 \cdot
+\tfrac12 = \tfrac38$ after *the*: twice as much, though it never followed anything but *your*.
 """
+
+
+# %% oracle
+def oracle():
+    """Each different bigram pays 3/4 into its context's pot; all different bigrams share a pot."""
+    lines = ["your highness"] * 3 + ["my lord", "the lord", "the king"]
+    bigrams = [tuple(line.split()) for line in lines]
+    ends = [w for _, w in dict.fromkeys(bigrams)]
+
+    def p(w, u):
+        after = [second for first, second in bigrams if first == u]
+        pot = sum(Fraction(3, 4) for _ in dict.fromkeys(after))
+        mass = after.count(w) - (Fraction(3, 4) if w in after else 0)
+        return (mass + sum(pot / len(ends) for end in ends if end == w)) / len(after)
+
+    answer = {f"cont({w})": Fraction(ends.count(w), len(ends)) for w in ("highness", "lord")}
+    asked = [("highness", "your"), ("lord", "the"), ("highness", "the")]
+    return answer | {f"{w} | {u}": p(w, u) for w, u in asked}
+
 
 # %% wrong
 wrong = {

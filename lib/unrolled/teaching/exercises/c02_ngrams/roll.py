@@ -49,6 +49,21 @@ def tests(rng):
     yield call(probs, almost_one, hint="the last word has probability 0, whatever r is")
 
 
+# %% oracle
+def oracle(probs, r):
+    """For each r a walk over the pieces, in fractions, which are not rounded."""
+    from fractions import Fraction
+
+    pieces = [Fraction(p) for p in probs.tolist()]
+    words = []
+    for number in r.tolist():
+        word, way = 0, Fraction(number) * sum(pieces)
+        while way >= pieces[word]:
+            word, way = word + 1, way - pieces[word]
+        words.append(word)
+    return np.array(words)
+
+
 # %% wrong
 def from_the_right(probs, r):
     edges = np.cumsum(probs[::-1])

@@ -31,6 +31,24 @@ group gets its share of the counts, $7/11$ and $4/11$, and divides it evenly amo
 Sharing a parameter is a kind of smoothing: *if* now has $4/33$, more than the $1/11$ it had alone.
 """
 
+
+# %% oracle
+def oracle():
+    """The constraint gives b, and a search finds the likeliest a."""
+    import math
+
+    from scipy.optimize import minimize_scalar
+
+    def surprise(a):
+        corn = grass = a
+        hay = if_ = which = (1 - corn - grass) / 3
+        eaten = [corn] * 4 + [grass] * 3 + [hay] * 2 + [if_] + [which]
+        return -sum(map(math.log, eaten))
+
+    a = minimize_scalar(surprise, bounds=(0, 1 / 2), options={"xatol": 1e-9}, method="bounded").x
+    return {"a": float(a), "b": float(1 - 2 * a) / 3}
+
+
 # %% wrong
 wrong = {
     "these are the shares of the two groups; each word gets only its part of its group's share": {

@@ -63,6 +63,19 @@ def tests(rng):
     yield call(square, rng.normal(size=(3, 3)), hint="B = V here: which axis do you sum over?")
 
 
+# %% oracle
+def oracle(y_hat, y_bar):
+    """Row by row and without the masked classes, torch differentiates the softmax."""
+    import torch
+
+    z_bar = np.zeros_like(y_hat)
+    for row, (y, grad) in enumerate(zip(y_hat, y_bar, strict=True)):
+        z = torch.tensor(np.log(y[y > 0]), requires_grad=True)  # softmax(log y) is y
+        torch.softmax(z, dim=0).backward(torch.tensor(grad[y > 0]))
+        z_bar[row, y > 0] = z.grad.numpy()
+    return z_bar
+
+
 # %% wrong
 def in_place(y, y_bar):
     y_bar -= (y * y_bar).sum(axis=-1, keepdims=True)

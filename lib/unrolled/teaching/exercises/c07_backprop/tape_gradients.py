@@ -95,6 +95,20 @@ def tests(rng):
     yield call([()], [()], hint="one value: the derivative of a value by itself")
 
 
+# %% oracle
+def oracle(parents, partials):
+    """Forward mode, once for each value: nudge it, and push the nudge on to the last value."""
+
+    def change_of_the_last(nudged):
+        change = []
+        for i, (before, slopes) in enumerate(zip(parents, partials, strict=True)):
+            arriving = sum(change[j] * slope for j, slope in zip(before, slopes, strict=True))
+            change.append(float(i == nudged) + arriving)
+        return change[-1]
+
+    return [change_of_the_last(i) for i in range(len(parents))]
+
+
 # %% wrong
 def overwrites(parents, partials):
     grads = [0.0] * (len(parents) - 1) + [1.0]
