@@ -15,10 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unrolled.teaching import explore as module
 from unrolled.teaching import figures
-from unrolled.teaching.explore import explore, page
-from unrolled.teaching.page_form import _table
+from unrolled.teaching.explore import explore
+from unrolled.teaching.page_form import _table, page_form
+from unrolled.teaching.states import plan
 
 VOID = {"input", "path", "use", "rect", "image", "line", "br", "meta"}
+
+
+def page(draw, *, alt, caption="", start=None, max_kilobytes=350, labels=None, **axes):
+    """What `explore` writes when it writes a page."""
+    return page_form(plan(draw, alt, caption, start, labels, axes), max_kilobytes)
 
 
 @pytest.fixture(autouse=True)

@@ -62,20 +62,6 @@ def explore(
     display(bundle | {"text/plain": _plain(planned)}, raw=True)
 
 
-def page(
-    draw: Callable[..., Figure],
-    *,
-    alt: str | Callable[..., str],
-    caption: str = "",
-    start: Mapping[str, Value] | None = None,
-    max_kilobytes: float = 350,
-    labels: Mapping[str, str | tuple[str, Any]] | None = None,
-    **axes: Iterable[Value],
-) -> str:
-    """The page form of `explore` as HTML, for a page that is no notebook; arguments as there."""
-    return page_form(plan(draw, alt, caption, start, labels, axes), max_kilobytes)
-
-
 def _kernel_can_draw() -> bool:
     if os.environ.get("UNROLLED_STATIC", "0") not in ("", "0"):
         return False
