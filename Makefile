@@ -127,8 +127,8 @@ chapters: .venv/.ready ## Execute the chapters in place (ONLY=chapters/07_backpr
 	@$(BIN)/ruff format --quiet chapters
 
 .PHONY: results
-results: .venv/.ready ## Run the recorded experiments again, and write the pages made from them
-	@$(BIN)/python -m unrolled.teaching.ladder ngram
+results: .venv/.ready ## Run the recorded experiments again (ONLY=ladder_ngram for one), and write the pages made from them
+	@$(BIN)/python -m unrolled.teaching.experiments $(or $(ONLY),all)
 	@$(MAKE) --no-print-directory pages
 
 .PHONY: pages

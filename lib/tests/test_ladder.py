@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -12,7 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unrolled.models.ngram import NGram
 from unrolled.teaching import ladder
+from unrolled.teaching.experiments import _ladder_recurrent as climbing
 from unrolled.teaching.ladder import evaluate
+from unrolled.training.settings import History
 
 TEXT = np.random.default_rng(0).integers(0, 7, 211)
 MODEL = NGram.fit(np.random.default_rng(1).integers(0, 7, 307), 3, 7, "kneser-ney")
@@ -106,18 +110,52 @@ def test_the_recorded_rows_come_from_the_corpus_that_ships():
     assert recorded == ladder.corpora.load(ladder.CORPUS).sha256, "run `make results`"
 
 
-def test_the_table_shows_every_row(capsys):
-    assert ladder.main(["table"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 2 + len(ladder.rows())
-    for line, row in zip(lines[2:], ladder.rows(), strict=True):
+def test_the_table_shows_every_row_and_keeps_a_place_for_what_is_not_recorded():
+    lines = ladder.table().splitlines()[2:]
+    recorded = ladder.record.names()
+    waiting = [label for name, label in ladder.RECORDS.items() if name not in recorded]
+    assert len(lines) == len(ladder.rows()) + len(waiting)
+    assert all(any(label in line for line in lines) for label in waiting)
+    scored = [line for line in lines if not any(label in line for label in waiting)]
+    for line, row in zip(scored, ladder.rows(), strict=True):
         assert row["model"] in line
         assert f"{row['test_bits_per_byte']:.3f}" in line
 
 
-def test_an_unknown_command_shows_how_to_call_it(capsys):
-    assert ladder.main(["tabel"]) == 2
-    assert "ladder table" in capsys.readouterr().err
+@pytest.mark.parametrize("name", ["ladder_rnn", "ladder_lstm"])
+def test_a_recurrent_row_is_searched_trained_over_seeds_and_scored_as_all_rows_are(
+    name, monkeypatch
+):
+    module = importlib.import_module(f"unrolled.teaching.experiments.{name}")
+    text = np.tile([0, 1, 2], 400)  # what a model of any kind learns at once
+
+    class Cycle(ladder.Course):
+        load = classmethod(lambda cls, corpus: cls(text, held_out, 3, 2))
+
+    held_out = {"valid": (text[:300], 300), "test": (text[:150], 150)}
+    monkeypatch.setattr(climbing, "Course", Cycle)
+    recipe = replace(module.RECIPE, hidden_size=7, width=5, n_steps=60, batch_size=4, window=11)
+    result = module.run(recipe, seeds=(3, 4), lrs=(1e-9, 3e-2), search_steps=20)
+    assert result["config"]["recipe"]["lr"] == 3e-2
+    assert [f["lr"] for f in result["config"]["search"]] == [1e-9, 3e-2]
+    (row,) = result["metrics"]["rows"]
+    scores = row["test_bits_per_byte_by_seed"]
+    assert row["seeds"] == result["seeds"] == [3, 4]
+    assert len(set(scores)) == 2
+    assert row["test_bits_per_byte"] == pytest.approx(np.mean(scores))
+    assert max(scores) < 0.5 < np.log2(3)
+    assert {point["seed"] for point in result["curve"]} == {3, 4}
+    assert result["curve"][-1]["step"] == 60
+
+
+def test_a_learning_rate_that_diverges_is_recorded_as_such(monkeypatch):
+    def lost(course, recipe, seed):
+        raise climbing.DivergedError("the loss", np.nan, History())
+
+    monkeypatch.setattr(climbing, "train", lost)
+    recipe = climbing.Recipe(name="any", cell="elman", hidden_size=3)
+    found = climbing.search(None, recipe, [1.0])
+    assert found == [{"lr": 1.0, "valid_bits_per_character": None}]
 
 
 def test_a_corpus_that_does_not_survive_the_tokeniser_is_refused(monkeypatch):

@@ -1,13 +1,11 @@
 """The ladder: every model of the book on one held-out text, in bits per byte.
 
-python -m unrolled.teaching.ladder ngram    run the n-gram rows again and record them
-python -m unrolled.teaching.ladder table    print the table of all recorded rows in Markdown
+`python -m unrolled.teaching.ladder` prints the table of all recorded rows in Markdown; the rows
+are run and recorded by the experiments named in `RECORDS`.
 """
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -16,15 +14,17 @@ import torch
 
 from unrolled.data import corpora
 from unrolled.data.tokens import CharTokenizer
-from unrolled.models.ngram import NGram
-from unrolled.models.ngram_counts import NGramCounts
 from unrolled.teaching import record
 from unrolled.training.metrics import bits_per_byte, nll, perplexity
 
 CORPUS = "shakespeare"
-ALPHAS = (1.0, 0.1, 0.01, 0.001)
-ORDERS = tuple(range(2, 11))
-RECORDS = ("ladder_ngram",)  # from the bottom up
+# From the bottom up: the record of each rung, and what stands in the table until it is recorded.
+RECORDS = {
+    "ladder_ngram": "n-gram models",
+    "ladder_feedforward": "feed-forward (chapter 8, to come)",
+    "ladder_rnn": "RNN",
+    "ladder_lstm": "LSTM",
+}
 
 Model = Callable[[np.ndarray], np.ndarray] | torch.nn.Module
 
@@ -147,95 +147,43 @@ class Course:
         }
 
 
-def ngram_rows(course: Course) -> tuple[list[dict], list[dict]]:
-    """The ladder's n-gram rows, and valid and test of Kneser–Ney by order.
-
-    Nothing is drawn at random, so there are no seeds. What is chosen, additive smoothing's α and
-    Kneser–Ney's order, is chosen on the validation text.
-    """
-    vocab_size = course.vocab_size
-    uniform = np.full(vocab_size, -np.log(vocab_size))
-    rows = [
-        course.row(
-            "uniform", lambda tokens: np.broadcast_to(uniform, (*tokens.shape, vocab_size)),
-            parameters=0, seconds=0.0, seeds=[],
-        )
-    ]  # fmt: skip
-
-    def row(name: str, order: int, smoothing: str, **options) -> dict:
-        begin = time.perf_counter()
-        model = NGram.fit(course.train, order, vocab_size, smoothing, **options)
-        seconds = time.perf_counter() - begin
-        return course.row(name, model, parameters=model.n_parameters, seconds=seconds, seeds=[],
-                          overlap=order - 1, context_length=1024)  # fmt: skip
-
-    counts = NGramCounts(course.train, 5, vocab_size)
-    valid, _ = course.held_out["valid"]
-    for order in range(1, 6):
-        alpha = max(
-            ALPHAS, key=lambda a: NGram(counts, "additive", order=order, alpha=a).score(valid).sum()
-        )
-        name = "unigram" if order == 1 else f"{order}-gram"
-        rows.append(row(f"{name}, additive (α = {alpha:g})", order, "additive", alpha=alpha))
-    curve = [
-        {"order": order} | row(f"{order}-gram, Kneser–Ney", order, "kneser-ney", modified=True)
-        for order in ORDERS
-    ]
-    best = min(curve, key=lambda r: r["valid_bits_per_byte"])
-    for chosen in sorted({5, best["order"]}):
-        rows.append({k: v for k, v in curve[ORDERS.index(chosen)].items() if k != "order"})
-    return rows, curve
-
-
-def record_ngrams() -> None:
-    """Run the n-gram rows and save them as chapters/results/ladder_ngram.json."""
-    begin = time.perf_counter()
-    course = Course.load()
-    rows, curve = ngram_rows(course)
-    config = {
-        "corpus": CORPUS, "sha256": corpora.load(CORPUS).sha256, "tokens": "characters",
-        "vocab_size": course.vocab_size, "train_tokens": len(course.train),
-        "test_bytes": course.held_out["test"][1], "alphas": ALPHAS, "orders": ORDERS,
-        "kneser_ney": "modified, three discounts per order",
-    }  # fmt: skip
-    path = record.save("ladder_ngram", config=config, seeds=[], curve=curve,
-                       metrics={"rows": rows}, seconds=time.perf_counter() - begin)  # fmt: skip
-    print(f"recorded in {path}")
-
-
 def rows() -> list[dict]:
-    """All recorded rows of the ladder, from the bottom up."""
-    return [row for name in RECORDS for row in record.load(name)["metrics"]["rows"]]
+    """All recorded rows of the ladder, from the bottom up.
+
+    Of a model trained with several seeds the scores are means, and "test_bits_per_byte_by_seed"
+    holds the single ones.
+    """
+    recorded = record.names()
+    return [
+        row for name in RECORDS if name in recorded for row in record.load(name)["metrics"]["rows"]
+    ]
 
 
 def table() -> str:
-    """The ladder as a Markdown table."""
+    """The ladder as a Markdown table; a rung without a record keeps its place."""
     lines = [
-        "| Model | Bits per byte, validation | Bits per byte, test "
-        "| Perplexity per character, test | Numbers stored | Training, s | Seeds |",
-        "|:--|--:|--:|--:|--:|--:|:--|",
+        "| Model | Bits per byte, validation | Bits per byte, test | Over seeds, test "
+        "| Perplexity per character, test | Numbers stored | Training, s |",
+        "|:--|--:|--:|:--|--:|--:|--:|",
     ]
-    for row in rows():
-        seeds = ", ".join(map(str, row["seeds"])) or "–"
-        lines.append(
-            f"| {row['model']} | {row['valid_bits_per_byte']:.3f} "
-            f"| **{row['test_bits_per_byte']:.3f}** | {row['test_perplexity']:.2f} "
-            f"| {row['parameters']:,} | {row['seconds']:.1f} | {seeds} |"
-        )
+    recorded = record.names()
+    for name, label in RECORDS.items():
+        if name not in recorded:
+            lines.append(f"| *{label}* |" + " – |" * 6)
+            continue
+        lines += map(_line, record.load(name)["metrics"]["rows"])
     return "\n".join(lines)
 
 
-def main(arguments: list[str]) -> int:
-    """`ngram` records the n-gram rows, `table` prints the table."""
-    if arguments == ["ngram"]:
-        record_ngrams()
-    elif arguments == ["table"]:
-        print(table())
-    else:
-        print(__doc__, file=sys.stderr)
-        return 2
-    return 0
+def _line(row: dict) -> str:
+    scores = row.get("test_bits_per_byte_by_seed", [])
+    seeds = f"{min(scores):.3f}–{max(scores):.3f} ({len(scores)})" if scores else "–"
+    return (
+        f"| {row['model']} | {row['valid_bits_per_byte']:.3f} "
+        f"| **{row['test_bits_per_byte']:.3f}** | {seeds} | {row['test_perplexity']:.2f} "
+        f"| {row['parameters']:,} | {row['seconds']:.1f} |"
+    )
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    print(table())

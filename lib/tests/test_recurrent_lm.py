@@ -1,0 +1,106 @@
+"""The recurrent language model: equal to torch's parts, causal, and readable in pieces."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.testing import assert_close
+from unrolled.models.recurrent import CELLS
+from unrolled.models.recurrent_lm import RecurrentLM
+from unrolled.teaching.behaviour import check_causal
+
+V, D, H, B, T = 11, 5, 7, 3, 13
+
+
+def model(cell="lstm", **options) -> RecurrentLM:
+    torch.manual_seed(0)
+    options = {"width": D, "hidden_size": H} | options
+    return RecurrentLM(V, cell, **options).double()
+
+
+TOKENS = torch.randint(V, (B, T), generator=torch.Generator().manual_seed(1))
+
+
+def test_logits_are_those_of_torch_modules_with_the_same_weights():
+    ours = model(n_layers=2)
+    outputs, _ = ours.recurrent.as_torch()(nn.functional.embedding(TOKENS, ours.embedding.weight))
+    expected = nn.functional.linear(outputs, ours.head.weight, ours.head.bias)
+    assert_close(ours(TOKENS), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_no_output_reads_a_later_token(cell):
+    check_causal(model(cell).eval(), TOKENS)
+
+
+@given(st.sampled_from(sorted(CELLS)), st.integers(1, T - 1), st.integers(1, 2))
+@settings(max_examples=15, deadline=None)
+def test_reading_in_pieces_gives_the_logits_of_reading_at_once(cell, cut, n_layers):
+    lm = model(cell, n_layers=n_layers)
+    first, state = lm.read(TOKENS[:, :cut])
+    second, _ = lm.read(TOKENS[:, cut:], state)
+    assert_close(torch.cat([first, second], 1), lm(TOKENS), rtol=0, atol=1e-12)
+
+
+def test_parameters_are_as_many_as_the_formula_says():
+    count = sum(p.numel() for p in model().parameters())
+    assert count == V * D + 4 * H * (D + H + 2) + H * V + V
+
+
+@pytest.mark.parametrize("hidden_size", [D, H])
+def test_a_tied_head_is_the_embedding_itself(hidden_size):
+    lm = model(tied=True, hidden_size=hidden_size)
+    assert lm.head.weight is lm.embedding.weight
+    outputs, _ = lm.recurrent(lm.embedding(TOKENS))
+    expected = lm.project(outputs) @ lm.embedding.weight.T + lm.head.bias
+    assert_close(lm(TOKENS), expected, rtol=0, atol=1e-12)
+    n_map = 0 if hidden_size == D else H * D + D
+    lstm = 4 * hidden_size * (D + hidden_size + 2)
+    assert sum(p.numel() for p in lm.parameters()) == V * D + lstm + n_map + V
+
+
+def test_gradients_agree_with_finite_differences():
+    lm = model("gru")
+    names = [name for name, _ in lm.named_parameters()]
+
+    def loss(*parameters):
+        logits = torch.func.functional_call(
+            lm, dict(zip(names, parameters, strict=True)), (TOKENS[:2, :3],)
+        )
+        return nn.functional.cross_entropy(logits.flatten(0, 1), TOKENS[:2, 1:4].flatten())
+
+    parameters = tuple(p.detach().clone().requires_grad_() for p in lm.parameters())
+    assert torch.autograd.gradcheck(loss, parameters)
+
+
+def test_dropout_acts_in_training_and_not_in_evaluation():
+    lm = model(dropout=0.5)
+    assert not torch.equal(lm(TOKENS), lm(TOKENS))
+    assert torch.equal(lm.eval()(TOKENS), lm(TOKENS))
+
+
+def test_a_fresh_model_is_nearly_uniform():
+    log_probs = model()(TOKENS).log_softmax(-1)
+    assert -log_probs.mean().item() == pytest.approx(torch.tensor(V).log().item(), abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "error", "words"),
+    [
+        (TOKENS[0], ValueError, r"\(B, T\), got shape \(13,\)"),
+        (TOKENS + 1, IndexError, "between 0 and 10, got 1 to 11"),
+        (TOKENS - 1, IndexError, "got -1 to 9"),
+    ],
+)
+def test_tokens_that_do_not_fit_are_refused(tokens, error, words):
+    with pytest.raises(error, match=words):
+        model()(tokens)
+
+
+@pytest.mark.parametrize("sizes", [(0, D, H), (V, 0, H), (V, D, 0)])
+def test_sizes_below_one_are_refused(sizes):
+    with pytest.raises(ValueError, match="at least 1"):
+        RecurrentLM(sizes[0], width=sizes[1], hidden_size=sizes[2])

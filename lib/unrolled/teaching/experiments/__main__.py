@@ -1,0 +1,40 @@
+"""python -m unrolled.teaching.experiments NAME…: run experiments and record them; `all`: all."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+import time
+
+import torch
+
+from unrolled.teaching import experiments, record
+
+
+def names() -> tuple[str, ...]:
+    """The experiments there are, in order."""
+    modules = pkgutil.iter_modules(experiments.__path__)
+    return tuple(sorted(m.name for m in modules if not m.name.startswith("_")))
+
+
+def main(arguments: list[str]) -> int:
+    """Record the named experiments, or `all`; 2 for a name there is none of."""
+    arguments = list(names()) if arguments == ["all"] else arguments
+    unknown = [name for name in arguments if name not in names()]
+    if unknown or not arguments:
+        wrong = f"there is no experiment {', '.join(unknown)}; " if unknown else ""
+        print(f"{wrong}the experiments are {', '.join(names())}", file=sys.stderr)
+        return 2
+    torch.set_num_threads(1)  # one order of sums, and seconds that compare
+    for name in arguments:
+        run = importlib.import_module(f"{experiments.__name__}.{name}").run
+        begin = time.perf_counter()
+        result = run()
+        path = record.save(name, **result, seconds=time.perf_counter() - begin)
+        print(f"recorded in {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,130 @@
+"""How a recurrent language model climbs the ladder: search, train over seeds, score."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+import torch
+
+from unrolled.data.batches import random_windows
+from unrolled.models.recurrent_lm import RecurrentLM
+from unrolled.teaching.ladder import CORPUS, Course, evaluate
+from unrolled.training.fit import DivergedError, FitConfig, FitResult, fit
+from unrolled.training.metrics import bits
+
+SEEDS = (0, 1, 2)
+LRS = (1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2)
+SEARCH_STEPS = 1500
+PEEK = 30_000  # characters of the validation plays that training looks at on its way
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """A model and how it is trained; lr None means that the search decides."""
+
+    name: str
+    cell: str
+    hidden_size: int
+    width: int = 64
+    n_steps: int = 12_000
+    batch_size: int = 32
+    window: int = 64
+    lr: float | None = None
+
+    def build(self, vocab_size: int, seed: int) -> RecurrentLM:
+        torch.manual_seed(seed)
+        options = {"forget_bias": 1.0} if self.cell == "lstm" else {}
+        return RecurrentLM(
+            vocab_size, self.cell, width=self.width, hidden_size=self.hidden_size, **options
+        )
+
+    def config(self, seed: int) -> FitConfig:
+        return FitConfig(
+            n_steps=self.n_steps, lr=self.lr, betas=(0.9, 0.99), weight_decay=0.1, clip=1.0,
+            schedule="cosine", warmup=max(1, self.n_steps // 20), final_factor=0.05,
+            eval_every=max(1, self.n_steps // 20), seed=seed,
+        )  # fmt: skip
+
+
+def train(course: Course, recipe: Recipe, seed: int) -> tuple[RecurrentLM, FitResult]:
+    """One model, holding the parameters that were best on the first validation characters.
+
+    Raises DivergedError if the loss is lost on the way.
+    """
+    model = recipe.build(course.vocab_size, seed)
+    rng = np.random.default_rng(seed)
+    size = {"batch_size": recipe.batch_size, "window": recipe.window}
+    batches = iter(lambda: random_windows(rng, course.train, **size), None)
+    peek = course.held_out["valid"][0][:PEEK]
+
+    def valid(model: RecurrentLM) -> float:
+        return evaluate(model, peek, len(peek), start=course.newline).nats / len(peek)
+
+    return model, fit(model, batches, recipe.config(seed), valid=valid, progress=False)
+
+
+def search(course: Course, recipe: Recipe, lrs: Sequence[float]) -> list[dict]:
+    """Validation bits per character of shorter runs, one for each rate; None where it diverged."""
+    found = []
+    for lr in lrs:
+        try:
+            loss = bits(train(course, replace(recipe, lr=lr), seed=100)[1].best_loss)
+        except DivergedError:
+            loss = None
+        found.append({"lr": lr, "valid_bits_per_character": loss})
+    return found
+
+
+def climb(
+    recipe: Recipe,
+    *,
+    corpus: str = CORPUS,
+    seeds: Sequence[int] = SEEDS,
+    lrs: Sequence[float] = LRS,
+    search_steps: int = SEARCH_STEPS,
+) -> dict:
+    """What a record of the row holds: `curve` is one entry for each validation of each seed.
+
+    The learning rate is the best of `lrs` after search_steps updates, by validation, with a seed
+    of its own. The row's scores are means over the seeds, and so are its seconds: processor time of
+    one training on one thread, which does not depend on what else the machine does.
+    """
+    course = Course.load(corpus)
+    found = search(course, replace(recipe, n_steps=search_steps), lrs)
+    finished = [f for f in found if f["valid_bits_per_character"] is not None]
+    best = min(finished, key=lambda f: f["valid_bits_per_character"])["lr"]
+    recipe = replace(recipe, lr=best)
+    rows, curve = [], []
+    for seed in seeds:
+        begin = time.process_time()
+        model, result = train(course, recipe, seed)
+        seconds = time.process_time() - begin
+        history = result.history
+        parameters = sum(p.numel() for p in model.parameters())
+        rows.append(course.row(recipe.name, model, parameters=parameters,
+                               seconds=seconds, seeds=[seed]))  # fmt: skip
+        curve += [
+            {"seed": seed, "step": step, "seconds": seconds * step / recipe.n_steps,
+             "valid_bits_per_character": bits(loss)}
+            for step, loss in zip(history.valid_step, history.valid_loss, strict=True)
+        ]  # fmt: skip
+    config = {
+        "corpus": corpus, "recipe": asdict(recipe), "fit": recipe.config(0).plain(),
+        "search": found, "search_steps": search_steps, "peek": PEEK,
+    }  # fmt: skip
+    return {"config": config, "seeds": list(seeds), "curve": curve,
+            "metrics": {"rows": [over_seeds(rows)]}}  # fmt: skip
+
+
+def over_seeds(rows: list[dict]) -> dict:
+    """One row from one per seed: means, and the test scores one by one."""
+    mean = {
+        key: float(np.mean([row[key] for row in rows]))
+        for key in ("valid_bits_per_byte", "test_bits_per_byte", "test_perplexity", "seconds")
+    }
+    seeds = [seed for row in rows for seed in row["seeds"]]
+    scores = [row["test_bits_per_byte"] for row in rows]
+    return rows[0] | mean | {"seeds": seeds, "test_bits_per_byte_by_seed": scores}
