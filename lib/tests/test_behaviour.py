@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from functools import partial
 
 import numpy as np
@@ -9,14 +10,19 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from unrolled.models import autograd as ag
 from unrolled.models.autograd import Tensor
 from unrolled.models.ngram import NGram
+from unrolled.models.recurrent import Recurrent
 from unrolled.teaching.behaviour import (
     BehaviourError,
+    check_batch,
     check_causal,
     check_distribution,
     check_gradient,
+    check_padding,
     check_shift,
 )
 
@@ -299,6 +305,7 @@ def test_tokens_of_one_byte_do_not_wrap_around_at_256(make):
     tokens, seen = np.full((1, 3), 200, dtype=np.uint8), set()
 
     def model(tokens):
+        assert np.asarray(tokens).dtype == np.uint8
         seen.update(np.asarray(tokens)[:, 1].tolist())
         return np.zeros((*tokens.shape, 211))
 
@@ -347,6 +354,383 @@ def test_too_little_to_judge_is_a_callers_mistake():
             check_causal(bigram, np.zeros(shape, dtype=int))
     with pytest.raises(ValueError, match="nothing can be changed"):
         check_causal(lambda tokens: np.zeros((*tokens.shape, 1)), np.zeros((2, 3), dtype=int))
+
+
+# check_padding and check_batch
+
+N, D, H = 3, 11, 13  # sequences, widths
+IDS = torch.tensor([[4, 0, 6, 2, 2], [1, 5, 0, 0, 0], [3, 3, 1, 0, 0]])
+LENGTHS = torch.tensor([5, 2, 3])
+REAL = torch.arange(T) < LENGTHS[:, None]
+
+
+class Padded(nn.Module):
+    """(tokens, mask) → answer(a torch module, embeddings, mask)."""
+
+    def __init__(self, kind, answer, **options):
+        super().__init__()
+        torch.manual_seed(0)
+        self.embedding, self.module, self.answer = nn.Embedding(V, D), kind(**options), answer
+
+    def forward(self, tokens, mask):
+        return self.answer(self.module, self.embedding(tokens), mask)
+
+
+def lstm(answer, **options):
+    return Padded(partial(nn.LSTM, D, H, batch_first=True), answer, **options)
+
+
+def packed(module, x, mask, **options):
+    sequences = pack_padded_sequence(x, mask.sum(1), batch_first=True, enforce_sorted=False)
+    return pad_packed_sequence(module(sequences)[0], batch_first=True, **options)[0]
+
+
+def at_last_token(module, x, mask):
+    return module(x)[0][torch.arange(len(x)), mask.sum(1) - 1]
+
+
+def average(module, x, mask):
+    return module((x * mask[..., None]).sum(1) / mask.sum(1, keepdim=True))
+
+
+def attend(module, x, mask):
+    return module(x, x, x, key_padding_mask=~mask)[0]  # torch's True = padding
+
+
+linear = partial(nn.Linear, D, H)
+attention = partial(nn.MultiheadAttention, D, 1, batch_first=True)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lstm(lambda module, x, mask: module(x)[0]),  # reads padding after the tokens only
+        lstm(packed),
+        lstm(packed, bidirectional=True),
+        lstm(at_last_token),
+        Padded(linear, average),
+        Padded(attention, attend),
+        Padded(partial(Recurrent, "gru", D, H), lambda m, x, mask: m(x, mask=mask)[1][-1]),
+        Padded(
+            partial(Recurrent, "minimal", D, H, bidirectional=True),
+            lambda module, x, mask: module(x, mask=mask)[0],
+        ),
+    ],
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_what_heeds_its_mask_passes(model, dtype):
+    model = deepcopy(model).to(dtype)
+    check_padding(model, IDS, REAL)
+    check_padding(model, IDS[1:], REAL[1:])  # torch cuts these to the longest
+
+
+@given(st.integers(0, 2**32 - 1), st.lists(st.integers(1, 7), min_size=1, max_size=5))
+@settings(max_examples=30, deadline=None)
+def test_sums_over_random_lengths_pass_and_a_token_too_far_does_not(seed, lengths):
+    width = max(lengths) + 1
+    tokens = np.random.default_rng(seed).integers(0, V, (len(lengths), width))
+    tokens[:, -1], tokens[0, 0] = 0, 1  # two different ids
+    mask = np.arange(width) < np.array(lengths)[:, None]
+    weights = np.random.default_rng(2).normal(size=V) * 2.0 ** np.arange(V)
+
+    def total(tokens, mask):
+        return (weights[tokens] * mask).sum(1)
+
+    def too_far(tokens, mask):  # takes the token behind the end, too
+        return total(tokens, np.pad(mask[:, :-1], ((0, 0), (1, 0)), constant_values=True))
+
+    check_padding(total, tokens, mask)
+    with pytest.raises(BehaviourError, match=r"of sequence 0 .* when other ids stand in the pad"):
+        check_padding(too_far, tokens, mask)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (
+            lstm(lambda module, x, mask: module(x)[0][:, -1]),
+            r"sequence 1 \(2 tokens in 5 columns\) changes by 0\.\d+ when other ids stand in the "
+            r"padding\. The mask changes nothing: .* at the last token, mask\.sum\(1\) − 1",
+        ),
+        (
+            lstm(lambda module, x, mask: module(x)[1][0][-1]),  # h_n, which looks harmless
+            r"other ids stand in the padding\. The mask changes nothing: is it used\? A state is",
+        ),
+        (
+            lstm(lambda module, x, mask: module(x)[0], bidirectional=True),
+            r"sequence 1 .* changes by 0\.\d+ at token 0 when other ids .*is it used\? Without it "
+            "a backward direction begins in the padding",
+        ),
+        (
+            Padded(attention, lambda module, x, mask: attend(module, x, ~mask)),
+            r"sequence 1 .* when other ids .*\. With ~mask it does not: True means that a token",
+        ),
+        (
+            Padded(linear, lambda module, x, mask: average(module, x, ~mask)),
+            r"sequence \d .* when other ids .*\. With ~mask it does not: True means that a token",
+        ),
+        (
+            lstm(lambda module, x, mask: packed(module, x, mask, total_length=x.shape[1])[:, -1]),
+            r"sequence 0 \(5 tokens in 5 columns\) .* when 3 columns of padding are added\. Is a "
+            "state read in the last column",
+        ),
+        (
+            lstm(lambda module, x, mask: module(x * mask[..., None])[0][:, -1]),
+            "when 3 columns of padding are added. Is a state read in the last column",
+        ),
+        (
+            Padded(linear, lambda module, x, mask: module((x * mask[..., None]).mean(1))),
+            "when 3 columns of padding are added.* or padding averaged in",
+        ),
+        (
+            Padded(linear, lambda module, x, mask: module(x) + (x * mask[..., None]).mean()),
+            "sequence 0 .* at token 0 when 3 columns of padding are added.* or a mean reach",
+        ),
+        (
+            lstm(lambda module, x, mask: packed(module, x, mask)[:, -1]),
+            r"sequence 1 .* when it stands alone, without padding, and alone with it: .*"
+            "the last column of the longest one",
+        ),
+        (
+            Padded(linear, lambda module, x, mask: module(x) + len(x)),
+            r"sequence 1 .* at token 0 when it stands alone, .*read other sequences \(check_batch",
+        ),
+        (
+            Padded(linear, lambda module, x, mask: module(x) + mask.all()),
+            r"sequence 1 .* at token 0 when it stands alone, without padding\. Does a backward",
+        ),
+        (
+            Padded(linear, lambda module, x, mask: average(module, x, mask) * torch.nan),
+            "output of sequence 0 holds NaN",
+        ),
+        (
+            Padded(nn.Dropout, lambda module, x, mask: module(x)),
+            "two calls on the same tokens differ: is dropout still on",
+        ),
+    ],
+)
+def test_padding_that_is_read_is_named_with_the_mistake(model, message):
+    with pytest.raises(BehaviourError, match=message):
+        check_padding(model, IDS, REAL)
+
+
+def test_a_leak_of_one_bit_from_padding_is_found_and_rounding_is_not_taken_for_one():
+    def leaks(tokens, mask):
+        out = (TABLE[tokens] * mask[..., None]).sum(1)
+        out[:, 0] += 1e-14 * (tokens * ~mask).sum(1)
+        return out
+
+    def rounds(tokens, mask):
+        return (TABLE[tokens] * mask[..., None]).sum(1) + 1e-14 * mask.shape[1]
+
+    with pytest.raises(BehaviourError, match=r"sequence 1 .* when other ids"):
+        check_padding(leaks, IDS.numpy(), REAL.numpy())
+    check_padding(rounds, IDS.numpy(), REAL.numpy())
+    with pytest.raises(BehaviourError, match="columns of padding are added"):
+        check_padding(rounds, IDS.numpy(), REAL.numpy(), tolerance=1e-15)
+
+
+def test_the_tolerance_for_another_shape_is_that_of_the_dtype():
+    def model(dtype, tokens, mask):
+        return ((tokens * mask).sum(1) + 1e-5 * mask.shape[1]).to(dtype)
+
+    check_padding(partial(model, torch.float32), IDS, REAL)
+    with pytest.raises(BehaviourError, match="columns of padding are added"):
+        check_padding(partial(model, torch.float64), IDS, REAL)
+
+
+def test_as_many_classes_as_columns_are_not_taken_for_tokens():
+    """(B, T) numbers for a sequence: what stands in the later columns counts as well."""
+
+    def model(tokens, mask, far):
+        x = np.eye(V)[:, :T][tokens]
+        return (x * mask[..., None]).sum(1) + far * (x * ~mask[..., None]).sum(1) * np.eye(T)[-1]
+
+    tokens = np.where(REAL, IDS, T - 1)  # so that the padding counts in the last class
+    check_padding(partial(model, far=0), tokens, REAL.numpy())
+    with pytest.raises(BehaviourError, match=r"sequence 1 .*by \d\.?\d* when other ids"):
+        check_padding(partial(model, far=1), tokens, REAL.numpy())
+
+
+@pytest.mark.parametrize("make", [np.asarray, torch.asarray], ids=["numpy", "torch"])
+def test_only_ids_that_occur_are_given_and_in_the_dtype_that_came(make):
+    tokens, known = make(np.array([[250, 2, 9], [251, 9, 9]], dtype=np.uint8)), {2, 9, 250, 251}
+
+    def model(tokens, mask=None):
+        assert tokens.dtype == make(np.zeros(1, np.uint8)).dtype
+        assert set(np.asarray(tokens).flat) <= known
+        return tokens
+
+    check_padding(model, tokens, make(np.array([[True, True, False], [True, False, False]])))
+    check_batch(model, tokens)
+
+
+def test_what_is_said_at_padded_places_may_be_anything():
+    check_padding(lambda tokens, mask: np.where(mask, tokens, np.nan), IDS.numpy(), REAL.numpy())
+
+
+@pytest.mark.parametrize("make", [np.asarray, torch.asarray], ids=["numpy", "torch"])
+def test_a_model_that_writes_on_its_inputs_changes_nothing_outside(make):
+    tokens, mask = make(IDS.numpy().copy()), make(REAL.numpy().copy())
+
+    def model(tokens, mask):
+        out = make(TABLE)[tokens]
+        tokens[:], mask[:] = 0, False
+        return out
+
+    check_padding(model, tokens, mask)
+    check_batch(lambda tokens: model(tokens, mask | True), tokens)
+    assert (np.asarray(tokens) == IDS.numpy()).all()
+    assert (np.asarray(mask) == REAL.numpy()).all()
+
+
+def test_no_gradient_is_kept_and_no_mode_changed():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Embedding(V, D), nn.Linear(D, H)).eval()
+    check_padding(lambda tokens, mask: model(tokens), IDS, REAL)
+    check_batch(model, IDS)
+    assert all(p.grad is None for p in model.parameters())
+    assert not model.training
+
+
+@pytest.mark.parametrize(
+    ("tokens", "mask", "error", "message"),
+    [
+        (IDS, REAL.long(), TypeError, "needs booleans, True where a token stands, got int64"),
+        (IDS.float(), REAL, TypeError, "tokens need integers, got float32"),
+        (IDS, REAL[:, :-1], ValueError, r"shape \(3, 5\), got \(3, 4\)"),
+        (IDS[0], REAL[0], ValueError, r"shape \(B, T\), none of them 0, got \(5,\)"),
+        (IDS[:0], REAL[:0], ValueError, r"none of them 0, got \(0, 5\)"),
+        (IDS, torch.ones_like(REAL), ValueError, "no sequence has padding"),
+        (IDS, REAL.flip(1), ValueError, "sequence 1 of the mask has padding before a token"),
+        (IDS, REAL & (IDS != 5), ValueError, None),
+        (IDS, REAL & (IDS != 6), ValueError, "sequence 0 .* padding before a token"),
+        (IDS, REAL & (torch.arange(N) != 2)[:, None], ValueError, "sequence 2 .* has no token"),
+        (torch.ones_like(IDS), REAL, ValueError, "all tokens are 1: there is no other id"),
+    ],
+)
+def test_a_batch_that_tells_nothing_of_padding_is_a_callers_mistake(tokens, mask, error, message):
+    if message is None:  # still a mask without holes
+        check_padding(lambda tokens, mask: tokens, tokens, mask)
+        return
+    with pytest.raises(error, match=message):
+        check_padding(lambda tokens, mask: tokens, tokens, mask)
+
+
+def test_outputs_that_belong_to_no_sequence_are_named():
+    for answer, message in (
+        (lambda t, m: TABLE[t].swapaxes(0, 1), r"\(5, 3, 7\), expected \(3, …\): .*\(T, B, D\)"),
+        (lambda t, m: TABLE[t].sum(), r"\(3, 5\) gave outputs \(\), expected \(3, …\)$"),
+        (
+            lambda t, m: TABLE[t][:, 1:],
+            r"outputs \(3, 4, 7\), and sequence 1 alone, \(1, 2\), gave",
+        ),
+        (lambda t, m: np.zeros((*t.shape, t.shape[1])), r"\(3, 5, 5\), .* gave \(1, 2, 2\)"),
+    ):
+        with pytest.raises(BehaviourError, match=message):
+            check_padding(answer, IDS.numpy(), REAL.numpy())
+    with pytest.raises(TypeError, match="a tuple: hand over a function to its outputs only"):
+        check_padding(lstm(lambda module, x, mask: module(x)), IDS, REAL)
+
+
+class OfBatch(Padded):
+    """tokens → answer(a torch module, embeddings)."""
+
+    def __init__(self, kind, answer=lambda module, x: module(x)[0], **options):
+        super().__init__(kind, lambda module, x, mask: answer(module, x), **options)
+
+    def forward(self, tokens):
+        return super().forward(tokens, None)
+
+
+def by_axes(module, x):
+    return module(x.mT)
+
+
+wrong_axes = partial(nn.LSTM, D, H)  # without batch_first
+EXCHANGED = r"\. Along the batch the model acts as along time: .* the module want \(T, B, D\)\?$"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("n", [2, 3, 17])
+def test_sequences_that_mind_their_own_business_pass(dtype, n):
+    tokens = torch.tensor(np.random.default_rng(n).integers(0, V, (n, T)))
+    for model in (
+        OfBatch(partial(nn.LSTM, D, H, batch_first=True)),
+        OfBatch(partial(nn.RNN, D, H, batch_first=True, bidirectional=True)),
+        OfBatch(wrong_axes, lambda module, x: module(x.transpose(0, 1))[1][0][-1]),
+        OfBatch(attention, lambda module, x: module(x, x, x)[0]),
+        OfBatch(partial(nn.BatchNorm1d, D), lambda module, x: module.eval()(x.mT)),
+        OfBatch(linear, lambda module, x: module(x).sum((1, 2))),
+    ):
+        check_batch(model.to(dtype), tokens)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (OfBatch(wrong_axes), "sequence 1 changes with the tokens of sequence 0" + EXCHANGED),
+        (OfBatch(wrong_axes, lambda module, x: module(x)[0][:, -1]), "sequence 1 .*" + EXCHANGED),
+        (OfBatch(wrong_axes, lambda module, x: module(x)[0].sum(1)), "sequence 1 .*" + EXCHANGED),
+        (OfBatch(wrong_axes, bidirectional=True), "sequence 0 .* of sequence 1" + EXCHANGED),
+        (
+            OfBatch(wrong_axes, lambda module, x: module(x)[1][0][-1]),  # h_n is (T, H)
+            r"tokens \(3, 5\) gave outputs \(5, 13\), expected \(3, …\): .*\(T, B, D\)\?",
+        ),
+        (
+            OfBatch(partial(nn.BatchNorm1d, D), by_axes),
+            r"sequence 0 .* of sequence 1\. Every .* batch norm in training \(model\.eval\(\)\)\?",
+        ),
+        (
+            OfBatch(linear, lambda module, x: module(x) + x[-1].mean()),
+            "sequence 0 changes with the tokens of sequence 2$",
+        ),
+        (
+            OfBatch(linear, lambda module, x: module(x) + torch.arange(len(x))[:, None, None]),
+            "sequence 0 changes by 1 at place 1 of the batch",
+        ),
+        (OfBatch(linear, lambda module, x: module(x) * torch.nan), r"at \(0, 0, 0\) is NaN"),
+        (OfBatch(nn.Dropout), "is dropout still on"),
+    ],
+)
+def test_a_sequence_that_reads_another_is_named_with_the_mistake(model, message):
+    with pytest.raises(BehaviourError, match=message):
+        check_batch(model, IDS)
+
+
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(2, 5).flatmap(lambda n: st.permutations(range(n)).map(lambda p: (n, p[0], p[1]))),
+)
+@settings(max_examples=30, deadline=None)
+def test_of_any_two_sequences_one_is_named_that_reads_the_other(seed, case):
+    n, reader, read = case
+    tokens = np.random.default_rng(seed).integers(0, V, (n, T))
+    tokens[:, 0] = np.arange(n)
+
+    def model(tokens):
+        out = TABLE[tokens]
+        out[reader] += 1e-12 * np.cumsum(tokens[read])[:, None]
+        return out
+
+    check_batch(TABLE.__getitem__, tokens)
+    with pytest.raises(BehaviourError, match=f"sequence {reader} .* tokens of sequence {read}"):
+        check_batch(model, tokens)
+
+
+def test_a_batch_that_tells_nothing_is_a_callers_mistake():
+    for tokens, error, message in (
+        (IDS[:1], ValueError, r"B ≥ 2, got \(1, 5\)"),
+        (IDS[0], ValueError, r"got \(5,\)"),
+        (IDS[..., None], ValueError, r"got \(3, 5, 1\)"),
+        (IDS[:, :0], ValueError, r"got \(3, 0\)"),
+        (IDS * 0, ValueError, "all tokens are 0"),
+        (IDS > 2, TypeError, "tokens need integers, got bool"),
+    ):
+        with pytest.raises(error, match=message):
+            check_batch(lambda tokens: tokens, tokens)
+    with pytest.raises(TypeError, match="the model returned a tuple"):
+        check_batch(OfBatch(wrong_axes, lambda module, x: module(x)), IDS)
 
 
 # check_gradient

@@ -16,6 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unrolled.teaching import figures
+from unrolled.teaching.palette import COLOURS
+from unrolled.teaching.plots import _spread
+from unrolled.training.settings import History
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -201,7 +204,7 @@ def luminance(colour: str) -> float:
 
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
 def test_every_role_is_legible_on_its_page(theme):
-    colours = {role: pair[theme] for role, pair in figures._COLOURS.items()}
+    colours = {role: pair[theme] for role, pair in COLOURS.items()}
     page = luminance(colours.pop("page"))
     del colours["grid"]  # furniture
     for role, colour in colours.items():
@@ -227,18 +230,18 @@ def test_no_lines_no_names():
 
 def test_spread_worked_by_hand():
     # The first two are pushed 2 apart around their middle, 0.5; the third is far enough.
-    np.testing.assert_allclose(figures._spread(np.array([0.0, 1.0, 7.0]), 2.0), [-0.5, 1.5, 7.0])
+    np.testing.assert_allclose(_spread(np.array([0.0, 1.0, 7.0]), 2.0), [-0.5, 1.5, 7.0])
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.floats(-100, 100), min_size=1, max_size=7), st.floats(0.1, 30))
 def test_spread_keeps_order_and_distance_and_moves_nothing_that_has_room(given_, gap):
     positions = np.array(given_)
-    spread = figures._spread(positions, gap)
+    spread = _spread(positions, gap)
     order = np.argsort(positions, kind="stable")
     assert (np.diff(spread[order]) >= gap - 1e-9).all()
     assert np.isclose(spread.mean(), positions.mean(), atol=1e-9)
-    np.testing.assert_allclose(figures._spread(spread, gap), spread, atol=1e-9)
+    np.testing.assert_allclose(_spread(spread, gap), spread, atol=1e-9)
 
 
 def heat(matrix, **options):
@@ -297,8 +300,8 @@ def test_roles_are_told_apart_by_every_eye(page, sight):
         warnings.simplefilter("ignore")  # its source has an escape that Python warns of
         from colorspacious import cspace_convert
 
-    roles = [role for role in figures._COLOURS if role not in ("grid", "page")]
-    colours = np.array([mpl.colors.to_rgb(figures._COLOURS[role][page]) for role in roles])
+    roles = [role for role in COLOURS if role not in ("grid", "page")]
+    colours = np.array([mpl.colors.to_rgb(COLOURS[role][page]) for role in roles])
     if sight:
         space = {"name": "sRGB1+CVD", "cvd_type": sight, "severity": 100}
         colours = np.clip(cspace_convert(colours, space, "sRGB1"), 0, 1)
@@ -306,3 +309,138 @@ def test_roles_are_told_apart_by_every_eye(page, sight):
     apart = {(roles[i], roles[j]): float(np.linalg.norm(seen[i] - seen[j]))
              for i in range(len(roles)) for j in range(i)}  # fmt: skip
     assert min(apart.values()) > 9, sorted(apart.items(), key=lambda item: item[1])[:3]
+
+
+def history(n: int, every: int, *, seconds: float = 0.5, shift: float = 0.0) -> History:
+    """n updates whose loss falls from n / 10 nats by 0.1 each, validated every so many."""
+    done = History()
+    for step in range(1, n + 1):
+        done.add(step, (n - step + 1) / 10 + shift, 0.1, 1.0, step * seconds)
+        if step % every == 0:
+            done.valid_step.append(step)
+            done.valid_loss.append((n - step + 2) / 10 + shift)
+    return done
+
+
+def curves(histories, **options) -> tuple[mpl.axes.Axes, list[tuple[str, np.ndarray]]]:
+    """The axes, and the colour and the points of each line that is more than a name's place."""
+    (ax,) = figures.training_curves(histories, **options).axes
+    lines = [(line.get_color(), line.get_xydata()) for line in ax.get_lines()]
+    return ax, [(colour, points) for colour, points in lines if len(points) > 1]
+
+
+def test_one_fit_shows_updates_their_mean_and_the_validation_in_their_roles():
+    ax, lines = curves(history(53, 11), unit="nats")
+    train, held_out = figures.PALETTE["train"], figures.PALETTE["validation"]
+    assert [colour for colour, _ in lines] == [train, train, held_out]
+    updates, mean, validation = (points for _, points in lines)
+    np.testing.assert_allclose(updates, [[i, (54 - i) / 10] for i in range(1, 54)])
+    np.testing.assert_allclose(mean, [[i + 0.5, (53.5 - i) / 10] for i in range(1, 53)])  # of 2
+    np.testing.assert_allclose(validation, [[i, (55 - i) / 10] for i in (11, 22, 33, 44)])
+    assert {text.get_text(): text.get_color() for text in ax.texts} == {
+        "training": train,
+        "validation": held_out,
+    }
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [
+        "each update",
+        "mean of 2 updates",
+    ]
+    faint, solid = ax.get_lines()[:2]
+    assert faint.get_alpha() < 0.5
+    assert faint.get_linewidth() < solid.get_linewidth() < ax.get_lines()[3].get_linewidth()
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("updates", "loss (nats)")
+
+
+def test_bits_are_nats_over_the_logarithm_of_two_and_seconds_are_those_of_the_updates():
+    _, nats = curves(history(53, 11), unit="nats")
+    ax, bits = curves(history(53, 11, seconds=0.25), x="seconds")
+    for (_, ours), (_, theirs) in zip(bits, nats, strict=True):
+        np.testing.assert_allclose(ours, theirs * [0.25, 1 / np.log(2)])
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("time (seconds)", "loss (bits)")
+
+
+def test_the_running_mean_is_of_whole_windows_only():
+    done = history(130, 200)
+    rng = np.random.default_rng(0)
+    done.train_loss = rng.normal(size=130).tolist()
+    ax, (_, (_, mean)) = curves(done, unit="nats")
+    expected = [np.mean(done.train_loss[i : i + 5]) for i in range(126)]
+    np.testing.assert_allclose(mean[:, 1], expected, atol=1e-12)
+    np.testing.assert_allclose(mean[:, 0], np.arange(3, 129))  # the middle of 1 … 5, and so on
+    assert ax.get_legend().get_texts()[1].get_text() == "mean of 5 updates"
+
+
+def test_several_fits_have_a_colour_each_and_none_that_of_held_out_data():
+    names = ["a", "b", "c", "d", "e"]
+    runs = {name: history(53 + i, 11, shift=i) for i, name in enumerate(names)}
+    ax, lines = curves(runs)
+    colours = [text.get_color() for text in ax.texts]
+    assert [text.get_text() for text in ax.texts] == names
+    assert [colour for colour, _ in lines] == [c for c in colours for _ in ("mean", "validation")]
+    assert len(set(colours)) == 5
+    assert figures.PALETTE["test"] not in colours
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [
+        "validation",
+        "training, mean of 2 updates",
+    ]
+
+
+def test_fits_without_validation_are_named_at_their_training_loss():
+    ax, lines = curves({"with": history(20, 10), "without": history(20, 50)}, unit="nats")
+    assert [text.xy for text in ax.texts] == [(20, 0.2), (20, 0.1)]
+    assert [len(points) for _, points in lines] == [20, 2, 20]
+    (key,) = curves({"without": history(20, 50)})[0].get_legend().get_texts()
+    assert key.get_text() == "training, each update"
+    ax, lines = curves(history(20, 50))  # too few for a mean: no key
+    assert ax.get_legend() is None
+    assert len(lines) == 1
+
+
+def test_a_long_fit_is_thinned_and_the_key_says_so():
+    ax, lines = curves(history(4001, 1000))
+    assert max(len(points) for _, points in lines) <= 500
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [
+        "one update in 9",
+        "mean of 100 updates",
+    ]
+    assert len(figures.svg(ax.figure)) < 50_000
+
+
+def test_one_update_is_enough_to_be_drawn():
+    ax, _ = curves(history(1, 1), unit="nats")
+    assert {text.get_text(): text.xy for text in ax.texts} == {
+        "training": (1, 0.1),
+        "validation": (1, 0.2),
+    }
+
+
+def test_names_at_the_ends_keep_their_distance_in_the_final_layout():
+    fig = figures.training_curves(history(100, 10))
+    fig.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in fig.axes[0].texts]
+    assert not boxes[0].overlaps(boxes[1])
+
+
+@pytest.mark.parametrize(
+    ("histories", "options", "error", "message"),
+    [
+        (History(), {}, ValueError, "the history 'training' holds no update"),
+        ({"a": history(3, 1), "b": History()}, {}, ValueError, "history 'b' holds no update"),
+        ({}, {}, ValueError, "1 to 5 histories can be told apart, got 0"),
+        (dict.fromkeys("abcdef", history(3, 1)), {}, ValueError, "got 6"),
+        ({"a": [1.0]}, {}, TypeError, "'a' must be a History, got list"),
+        ([1.0, 2.0], {}, TypeError, "'training' must be a History, got list"),
+        (history(3, 1), {"unit": "bit"}, ValueError, "bits or nats .* got 'bit' and 'step'"),
+        (history(3, 1), {"x": "epochs"}, ValueError, "step or seconds, got 'bits' and 'epochs'"),
+    ],
+)
+def test_what_is_no_training_is_refused(histories, options, error, message):
+    with pytest.raises(error, match=message):
+        figures.training_curves(histories, **options)
+    assert not plt.get_fignums()
+
+
+def test_figures_load_no_torch():
+    code = "import sys; from unrolled.teaching import figures; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
+import os
+import signal
+import stat
 import sys
+import threading
+from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 from unrolled.data.batches import IGNORE, Contiguous
+from unrolled.training import checkpoint as checkpoints
 from unrolled.training.fit import DivergedError, FitConfig, cross_entropy, fit
 from unrolled.training.schedule import cosine
 
@@ -319,6 +327,164 @@ def test_ctrl_c_ends_the_fit_with_the_best_parameters(capfd, validated):
     if validated:
         assert torch.equal(parameters(model), seen[1])
     assert capfd.readouterr() == ("", "")  # nothing is printed
+
+
+class PressedDuringStep(torch.optim.SGD):
+    """Ctrl-C, once or more often, after the first of the parameters of update 4."""
+
+    def __init__(self, groups, times):
+        super().__init__(groups)
+        self.n, self.times, self.handlers = 0, times, []
+
+    @torch.no_grad()
+    def step(self):
+        self.n += 1
+        self.handlers.append(signal.getsignal(signal.SIGINT))
+        for i, p in enumerate(p for group in self.param_groups for p in group["params"]):
+            p -= 0.1 * p.grad
+            for _ in range(self.times if (self.n, i) == (4, 0) else 0):
+                signal.raise_signal(signal.SIGINT)
+
+
+def pressed(model, times, **options):
+    config = FitConfig(n_steps=9, lr=0.1, optimizer=partial(PressedDuringStep, times=times),
+                       eval_every=2)  # fmt: skip
+    return fit(model, batches(), config, **options)
+
+
+def test_ctrl_c_in_the_middle_of_an_update_waits_for_its_end():
+    model, whole, before = bigram(), bigram(), signal.getsignal(signal.SIGINT)
+    result = pressed(model, times=1)
+    fit(
+        whole,
+        batches(),
+        FitConfig(n_steps=4, lr=0.1, optimizer=partial(PressedDuringStep, times=0)),
+    )
+    assert (
+        result.note == "interrupted after update 4 of 9; the model holds the parameters of update 4"
+    )
+    assert result.history.step == [1, 2, 3, 4]
+    assert len(result.history.train_loss) == len(result.history.seconds) == 4
+    assert torch.equal(parameters(model), parameters(whole))
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize("validated", [True, False])
+def test_a_second_ctrl_c_does_not_wait_and_the_best_parameters_are_whole(validated):
+    model, seen, before = bigram().eval(), [], signal.getsignal(signal.SIGINT)
+
+    def valid(m):
+        seen.append(parameters(m).clone())
+        return 1.0
+
+    with pytest.raises(KeyboardInterrupt):
+        pressed(model, times=2, valid=valid if validated else None)
+    if validated:
+        assert torch.equal(parameters(model), seen[0])
+    assert not model.training
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_in_the_middle_of_a_checkpoint_leaves_a_whole_one(monkeypatch, tmp_path, times):
+    path, model, whole, saves = tmp_path / "run", bigram(0.5), bigram(0.5), itertools.count(1)
+    config, sync = FitConfig(n_steps=9, lr=0.1, eval_every=2), os.fsync
+
+    def fsync(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):  # the folder, after the file
+            return sync(descriptor)
+        for _ in range(times if next(saves) == 2 else 0):
+            signal.raise_signal(signal.SIGINT)
+        return sync(descriptor)
+
+    monkeypatch.setattr("unrolled.training.checkpoint.os.fsync", fsync)
+    if times == 1:
+        result = fit(model, batches(), config, checkpoint=path)
+        assert result.note.startswith("interrupted after update 4 of 9")
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            fit(model, batches(), config, checkpoint=path)
+    assert [p.name for p in tmp_path.iterdir()] == ["run"]
+    assert checkpoints.load(path)["step"] == (4 if times == 1 else 2)
+    again = bigram(0.5)
+    fit(again, batches(), config, checkpoint=path)
+    fit(whole, batches(), config)
+    assert torch.equal(parameters(again), parameters(whole))
+
+
+def test_ctrl_c_while_a_best_value_is_noted_keeps_the_lists_in_step(monkeypatch):
+    def deepcopy(x):
+        signal.raise_signal(signal.SIGINT)
+        return copy.deepcopy(x)
+
+    monkeypatch.setattr("unrolled.training.fit.copy", SimpleNamespace(deepcopy=deepcopy))
+    model, seen = bigram(), []
+
+    def valid(m):
+        seen.append(parameters(m).clone())
+        return 1.0
+
+    result = fit(model, batches(), FitConfig(n_steps=9, lr=0.1, eval_every=2), valid=valid)
+    assert (result.history.valid_step, result.history.valid_loss) == ([2], [1.0])
+    assert (result.interrupted, result.best_step) == (True, 2)
+    assert torch.equal(parameters(model), seen[0])
+
+
+def press_when_loaded(model):
+    """Ctrl-C when the first part of the parameters has been loaded."""
+    model[0].register_load_state_dict_post_hook(
+        lambda module, keys: signal.raise_signal(signal.SIGINT)
+    )
+    return model
+
+
+def test_ctrl_c_while_the_best_parameters_are_put_back_still_puts_all_back():
+    model, seen, losses = press_when_loaded(bigram()), [], iter([1.0, 2.0])
+
+    def valid(m):
+        seen.append(parameters(m).clone())
+        return next(losses)
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(model, batches(), FitConfig(n_steps=4, lr=0.1, eval_every=2), valid=valid)
+    assert torch.equal(parameters(model), seen[0])
+
+
+def test_ctrl_c_while_a_fit_is_taken_up_again_leaves_it_where_it_was(tmp_path):
+    path, config, saved = tmp_path / "run", FitConfig(n_steps=4, lr=0.1), bigram()
+    fit(saved, batches(), config, checkpoint=path)
+    model = press_when_loaded(bigram(seed=3))
+    result = fit(model, batches(), config, checkpoint=path)
+    assert result.note.startswith("interrupted after update 4 of 4")
+    assert result.history.step == [1, 2, 3, 4]
+    assert torch.equal(parameters(model), parameters(saved))
+
+
+def test_the_handler_of_someone_else_gets_the_signal_after_the_update(monkeypatch):
+    model, calls = bigram(), []
+    before = signal.signal(signal.SIGINT, lambda *arguments: calls.append(arguments[0]))
+    try:
+        assert not pressed(model, times=1).interrupted  # it does not raise, so the fit goes on
+        assert calls == [signal.SIGINT]
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        assert not pressed(model, times=2).interrupted
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_fit_in_a_thread_leaves_the_handlers_alone():
+    optimizers, before = [], signal.getsignal(signal.SIGINT)
+
+    def make(groups):
+        optimizers.append(PressedDuringStep(groups, times=0))
+        return optimizers[0]
+
+    config = FitConfig(n_steps=3, lr=0.1, optimizer=make)
+    thread = threading.Thread(target=fit, args=(bigram(), batches(), config))
+    thread.start()
+    thread.join()
+    assert optimizers[0].handlers == [before] * 3
 
 
 @pytest.mark.parametrize(("value", "name"), [(math.nan, "nan"), (math.inf, "inf")])

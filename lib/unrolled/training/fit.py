@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from unrolled.data.batches import IGNORE
 from unrolled.training import checkpoint as checkpoints
 from unrolled.training.checkpoint import Stream, prepare
+from unrolled.training.interrupt import InterruptedTwice, held
 from unrolled.training.settings import DivergedError, FitConfig, FitResult, History, plain
 
 __all__ = ["DivergedError", "FitConfig", "FitResult", "History", "cross_entropy", "fit"]
@@ -68,10 +69,11 @@ def fit(
     progress: a bar by tqdm; None shows it in a terminal or notebook if tqdm is installed, and
         never where UNROLLED_STATIC=1 asks for outputs that can be stored.
 
-    KeyboardInterrupt ends the fit early; the result says so. torch's generators are left as they
-    were. Raises DivergedError for a loss or gradient that is not finite, and ValueError or
-    TypeError for batches, outputs or a checkpoint that do not fit; there, too, the best parameters
-    are kept.
+    Ctrl-C ends the fit early, but no update and no checkpoint half way; the result says so. A
+    second Ctrl-C does not wait and raises KeyboardInterrupt; only what was best on validation is
+    then sure to be whole. torch's generators are left as they were. Raises DivergedError for a loss
+    or gradient that is not finite, and ValueError or TypeError for batches, outputs or a checkpoint
+    that do not fit; there, too, the best parameters are kept.
     """
     run, was_training, interrupted = (
         _Run(model, batches, config, valid, loss),
@@ -91,6 +93,8 @@ def fit(
                     if checkpoint is not None:
                         run.save(checkpoint)
                 bar.update(1)
+        except InterruptedTwice:
+            raise
         except KeyboardInterrupt:
             interrupted = True
         finally:
@@ -154,10 +158,11 @@ class _Run:
             (total / n).backward()
         norm = nn.utils.clip_grad_norm_(self.parameters, self.config.clip or math.inf).item()
         self.finite("norm of the gradients at", norm)
-        self.optimizer.step()
-        self.step += 1
-        lr, seconds = self.optimizer.param_groups[0]["lr"], time.perf_counter() - self.begin
-        self.history.add(self.step, train_loss, lr, norm, seconds)
+        with held():
+            self.optimizer.step()
+            self.step += 1
+            lr, seconds = self.optimizer.param_groups[0]["lr"], time.perf_counter() - self.begin
+            self.history.add(self.step, train_loss, lr, norm, seconds)
 
     def validate(self) -> None:
         """Measure the loss on validation, and keep the parameters if it is the best so far."""
@@ -168,11 +173,12 @@ class _Run:
             value = float(self.valid(self.model)) if callable(self.valid) else self.mean_loss()
         self.model.train()
         self.finite("validation loss before", value)
-        self.history.valid_step.append(self.step)
-        self.history.valid_loss.append(value)
-        if self.best["loss"] is None or value < self.best["loss"]:
-            parameters = copy.deepcopy(self.model.state_dict())
-            self.best = {"step": self.step, "loss": value, "model": parameters}
+        with held():
+            self.history.valid_step.append(self.step)
+            self.history.valid_loss.append(value)
+            if self.best["loss"] is None or value < self.best["loss"]:
+                parameters = copy.deepcopy(self.model.state_dict())
+                self.best = {"step": self.step, "loss": value, "model": parameters}
 
     @torch.no_grad()
     def mean_loss(self) -> float:
@@ -204,26 +210,29 @@ class _Run:
             "rng": checkpoints.rng_state(self.device),
             "history": asdict(self.history),
         } | {name: getattr(self, name) for name in ("step", "state", "best")}
-        checkpoints.save(path, contents, config=self.settings())
+        with held():
+            checkpoints.save(path, contents, config=self.settings())
 
     def resume(self, path: str | Path) -> None:
         saved, settings = checkpoints.read(path)
         for _ in range(saved["step"] * self.config.accumulate):
             self.stream.draw()
         checkpoints.check_config(path, settings, self.settings())
-        self.model.load_state_dict(saved["model"])
-        self.optimizer.load_state_dict(saved["optimizer"])
-        self.history = History(**saved["history"])
-        self.step, self.best = saved["step"], saved["best"]
-        self.state = checkpoints.map_tensors(lambda x: x.to(self.device), saved["state"])
-        self.begin -= self.history.seconds[-1]
-        checkpoints.set_rng_state(saved["rng"], self.device)
+        with held():
+            self.model.load_state_dict(saved["model"])
+            self.optimizer.load_state_dict(saved["optimizer"])
+            self.history = History(**saved["history"])
+            self.step, self.best = saved["step"], saved["best"]
+            self.state = checkpoints.map_tensors(lambda x: x.to(self.device), saved["state"])
+            self.begin -= self.history.seconds[-1]
+            checkpoints.set_rng_state(saved["rng"], self.device)
 
     def finish(self) -> None:
-        for group, lr in zip(self.optimizer.param_groups, self.base_lrs, strict=True):
-            group["lr"] = lr
-        if self.best["model"] is not None:
-            self.model.load_state_dict(self.best["model"])
+        with held():
+            for group, lr in zip(self.optimizer.param_groups, self.base_lrs, strict=True):
+                group["lr"] = lr
+            if self.best["model"] is not None:
+                self.model.load_state_dict(self.best["model"])
 
     def result(self, interrupted: bool) -> FitResult:
         held = self.step if self.best["step"] is None else self.best["step"]

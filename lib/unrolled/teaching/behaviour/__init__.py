@@ -1,0 +1,22 @@
+"""Checks of behaviour: what a language model must do whatever is inside it.
+
+A check returns nothing when all is well and raises BehaviourError, an AssertionError, whose message
+names the first place and, where it can, the famous mistake. Called with something it cannot judge
+(a wrong rank, too few positions) it raises ValueError or TypeError instead. Arrays may be numpy's
+or torch's throughout; check_gradient takes the engine's Tensor as well.
+"""
+
+from unrolled.teaching.behaviour.arrays import BehaviourError
+from unrolled.teaching.behaviour.models import check_batch, check_causal
+from unrolled.teaching.behaviour.padding import check_padding
+from unrolled.teaching.behaviour.values import check_distribution, check_gradient, check_shift
+
+__all__ = [
+    "BehaviourError",
+    "check_batch",
+    "check_causal",
+    "check_distribution",
+    "check_gradient",
+    "check_padding",
+    "check_shift",
+]
