@@ -1,4 +1,4 @@
-"""Chapter 12's recorded experiment: the same tokens for all, and scores that a model earns."""
+"""Chapter 12's recorded experiments: the same tokens for all, and cells looked at as they are."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from unrolled.models.ngram import NGram
+from unrolled.models.recurrent_lm import RecurrentLM
 from unrolled.teaching import record
-from unrolled.teaching.experiments import c12_words
+from unrolled.teaching.experiments import c12_cells, c12_words
 from unrolled.teaching.ladder import evaluate
 
 SMALL = dict(
@@ -86,3 +88,65 @@ def test_one_seed_gives_one_result():
         for seed in (0, 0, 1)
     ]
     assert losses[0] == losses[1] != losses[2]
+
+
+@pytest.fixture(scope="module")
+def trained():
+    return c12_cells.run(n_steps=3, seeds=(3, 5), n_looks=3)
+
+
+def test_cells_can_be_recorded(trained, tmp_path):
+    record.save("c12_cells", **trained, seconds=1.0, folder=tmp_path)
+    assert record.load("c12_cells", tmp_path)["metrics"] == trained["metrics"]
+
+
+def test_every_seed_has_its_cell_and_its_looks(trained):
+    assert [found["seed"] for found in trained["metrics"]["by_seed"]] == [3, 5]
+    assert [(p["seed"], p["step"]) for p in trained["curve"]] == [
+        (seed, step) for seed in (3, 5) for step in (1, 2, 3)
+    ]
+    for found in trained["metrics"]["by_seed"]:
+        assert 0 <= found["cell"] < 128
+        assert abs(found["chosen"]) <= 1 + 1e-9
+        assert 0 < found["line_ends"][0] < 1
+
+
+def test_places_count_from_the_last_new_line():
+    np.testing.assert_array_equal(
+        c12_cells.places(np.array([7, 0, 5, 5, 0, 0, 5]), newline=0), [1, 0, 1, 2, 0, 0, 1]
+    )
+
+
+@pytest.fixture(scope="module")
+def fresh():
+    torch.manual_seed(0)
+    return RecurrentLM(11, "lstm", width=3, hidden_size=5)
+
+
+def test_reading_by_steps_is_the_models_own_reading(fresh, rng_ids):
+    _, logits = c12_cells.read(fresh, rng_ids)
+    rows = torch.from_numpy(rng_ids.reshape(c12_cells.N_ROWS, -1))
+    whole = fresh(rows)[:, c12_cells.WARM_UP :].flatten(0, 1)
+    torch.testing.assert_close(logits, whole, atol=1e-5, rtol=1e-5)
+
+
+def test_a_clamped_cell_stands_still_and_the_logits_move(fresh, rng_ids):
+    states, logits = c12_cells.read(fresh, rng_ids)
+    held, moved = c12_cells.read(fresh, rng_ids, clamp=(2, 0.5))
+    assert (held[:, 2] == 0.5).all()
+    assert not torch.equal(logits, moved)
+    assert states[:, 2].std() > 0
+
+
+@pytest.fixture(scope="module")
+def rng_ids():
+    return np.random.default_rng(0).integers(11, size=c12_cells.N_ROWS * c12_cells.LENGTH)
+
+
+def test_a_cell_that_is_the_feature_correlates_fully():
+    rng = np.random.default_rng(0)
+    feature = rng.normal(size=503)
+    states = np.stack([rng.normal(size=503), -2 * feature + 1, np.zeros(503)], axis=1)
+    r = c12_cells.correlations(states, feature)
+    np.testing.assert_allclose(r[1:], [-1, 0], atol=1e-6)
+    assert abs(r[0]) < 0.2

@@ -1,0 +1,145 @@
+"""Chapter 12's small LSTM with other seeds: does each keep the place in the line in a cell?
+
+About 2 minutes on one core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from unrolled.data import corpora
+from unrolled.data.batches import random_windows
+from unrolled.data.tokens import CharTokenizer
+from unrolled.models.recurrent_lm import RecurrentLM
+from unrolled.teaching.ladder import Course, evaluate
+from unrolled.training.fit import FitConfig, cross_entropy, fit
+from unrolled.training.metrics import bits
+
+CORPUS = "shakespeare-small"
+SEEDS = (0, 1, 2, 3, 4)
+PLACES = ("the king,", "Now let us go and speak unto the king,")  # early and late in a line
+N_ROWS, LENGTH, WARM_UP = 16, 1500, 100  # characters that cells are looked at on
+
+
+def train(course: Course, *, seed: int, n_steps: int, eval_every: int, valid) -> RecurrentLM:
+    """The chapter's model: width 32, 128 units, windows of 48 characters, 16 at a time."""
+    torch.manual_seed(seed)
+    model = RecurrentLM(course.vocab_size, "lstm", width=32, hidden_size=128, forget_bias=1.0)
+    rng = np.random.default_rng(seed)
+    batches = iter(lambda: random_windows(rng, course.train, batch_size=16, window=48), None)
+    config = FitConfig(
+        n_steps=n_steps, lr=1.6e-2, betas=(0.9, 0.99), weight_decay=0.1, eval_every=eval_every,
+        schedule="cosine", warmup=max(1, n_steps // 20), final_factor=0.05,
+    )  # fmt: skip
+    fit(model, batches, config, valid=valid, progress=False)
+    return model
+
+
+@torch.no_grad()
+def line_ends(model: RecurrentLM, tokenizer: CharTokenizer) -> list[float]:
+    """P(the line ends) after each of PLACES, at the start of a text."""
+    newline = int(tokenizer.encode("\n")[0])
+    texts = [torch.from_numpy(tokenizer.encode("\n" + place))[None] for place in PLACES]
+    return [model(text)[0, -1].softmax(-1)[newline].item() for text in texts]
+
+
+@torch.no_grad()
+def read(model: RecurrentLM, ids: np.ndarray, clamp: tuple[int, float] | None = None):
+    """(c (N, H), logits (N, V)) after each of the first ids, in N_ROWS rows without their WARM_UP.
+
+    clamp: (unit, value) holds one entry of c at a value, at every step.
+    """
+    cell = model.recurrent.cells[0]
+    rows = torch.from_numpy(ids[: N_ROWS * LENGTH].reshape(N_ROWS, LENGTH))
+    projected = cell.project(model.embedding(rows))
+    h, c = cell.initial_state(N_ROWS)
+    outputs, cells = [], []
+    for t in range(LENGTH):
+        i, f, g, o = cell.activations(projected[:, t], (h, c))
+        c = f * c + i * g
+        if clamp is not None:
+            c[:, clamp[0]] = clamp[1]
+        h = o * torch.tanh(c)
+        outputs.append(h)
+        cells.append(c)
+    h, c = (torch.stack(steps, 1)[:, WARM_UP:].flatten(0, 1) for steps in (outputs, cells))
+    return c.numpy(), model.head(h)
+
+
+def in_rows(per_token: np.ndarray) -> np.ndarray:
+    """What belongs to each of the first tokens, in the order of `read`."""
+    return per_token[: N_ROWS * LENGTH].reshape(N_ROWS, LENGTH)[:, WARM_UP:].ravel()
+
+
+def places(ids: np.ndarray, newline: int) -> np.ndarray:
+    """How many characters stand since the last new line, the character itself included: (N,)."""
+    last = np.maximum.accumulate(np.where(ids == newline, np.arange(len(ids)), -1))
+    return (np.arange(len(ids)) - last).astype(float)
+
+
+def correlations(states: np.ndarray, feature: np.ndarray) -> np.ndarray:
+    """Of each column of states (N, H) with the feature (N,): (H,)."""
+    scaled = (states - states.mean(0)) / (states.std(0) + 1e-9)
+    return scaled.T @ ((feature - feature.mean()) / feature.std()) / len(feature)
+
+
+def examine(model: RecurrentLM, course: Course, tokenizer: CharTokenizer) -> dict:
+    """The cell chosen on the validation plays, confirmed and held at its mean on the test plays."""
+    held_out = {split: ids for split, (ids, _) in course.held_out.items()}
+    inputs = {s: np.append(course.newline, ids[:-1]) for s, ids in held_out.items()}
+    states = {split: read(model, ids) for split, ids in inputs.items()}
+    r = {
+        split: correlations(states[split][0], in_rows(places(ids, course.newline)))
+        for split, ids in inputs.items()
+    }
+    unit = int(np.abs(r["valid"]).argmax())
+    answers = torch.from_numpy(in_rows(held_out["test"]))
+    blank = np.isin(answers.numpy(), tokenizer.encode(" \n"))
+    mean = float(states["test"][0][:, unit].mean())
+    held = read(model, inputs["test"], (unit, mean))[1]
+    extra = cross_entropy(held, answers) - cross_entropy(states["test"][1], answers)
+    extra = bits(extra.numpy())
+    return {
+        "cell": unit, "chosen": float(r["valid"][unit]), "confirmed": float(r["test"][unit]),
+        "extra_bits_blank": float(extra[blank].mean()),
+        "extra_bits_elsewhere": float(extra[~blank].mean()),
+    }  # fmt: skip
+
+
+def run(
+    *, corpus: str = CORPUS, n_steps: int = 2400, seeds: Sequence[int] = SEEDS, n_looks: int = 8
+) -> dict:
+    """What the record holds: for every seed what `examine` finds, its loss, and P(the line ends).
+
+    The curve has P(the line ends) after each of PLACES n_looks times during the training.
+    """
+    course = Course.load(corpus)
+    tokenizer = CharTokenizer.train(corpora.load(corpus).train)
+    peek = course.held_out["valid"][0][:20_000]
+    found, curve = [], []
+    every = max(1, n_steps // n_looks)
+    for seed in seeds:
+        looks = []
+
+        def valid(model: RecurrentLM, looks: list = looks) -> float:
+            looks.append(line_ends(model, tokenizer))
+            return evaluate(model, peek, 1, start=course.newline, overlap=16).nats / len(peek)
+
+        model = train(course, seed=seed, n_steps=n_steps, eval_every=every, valid=valid)
+        ids, n_bytes = course.held_out["test"]
+        score = evaluate(model, ids, n_bytes, start=course.newline).bits_per_byte
+        found.append(
+            {"seed": seed, "test_bits_per_byte": score, "line_ends": line_ends(model, tokenizer)}
+            | examine(model, course, tokenizer)
+        )
+        steps = [min((k + 1) * every, n_steps) for k in range(len(looks))]
+        curve += [
+            {"seed": seed, "step": step, "early": early, "late": late}
+            for step, (early, late) in zip(steps, looks, strict=True)
+        ]
+    config = {"corpus": corpus, "sha256": corpora.load(corpus).sha256, "n_steps": n_steps,
+              "places": PLACES, "width": 32, "hidden_size": 128, "lr": 1.6e-2}  # fmt: skip
+    return {"config": config, "seeds": list(seeds), "curve": curve, "metrics": {"by_seed": found}}
