@@ -1,0 +1,126 @@
+r"""Balanced, by hand
+
+Set the weights of an Elman network with ReLU units that says of any string of `(` and `)`, of
+whatever length, whether it is balanced. The chapter's network of two units counts; it would also
+accept `)(`, so something has to be remembered besides.
+
+Write `balance_weights()`, which returns a dictionary of lists or arrays: `W_xh` $(2 \times H)$,
+`W_hh` $(H \times H)$, `b_h` $(H)$, `w_y` $(H)$ and `b_y` (a number), with any H up to 16. The
+input is one-hot, $(1, 0)$ for `(` and $(0, 1)$ for `)`; states are rows and begin at zero,
+
+$$
+h_t = \mathrm{ReLU}(x_t W_{xh} + h_{t-1} W_{hh} + b_h),
+$$
+
+and the verdict is "balanced" if $h_T \cdot w_y + b_y > 0$. The empty string is balanced.
+"""
+
+import numpy as np
+
+from unrolled.teaching.exercise import call
+
+kind, level, points = "code", 3, 4
+
+
+# %% solution
+def balance_weights():
+    """Weights of an Elman network that recognises balanced strings."""
+    return {  # units: surplus of openers, surplus of closers, and how bad it has been
+        "W_xh": [[1, -1, 0], [-1, 1, 0]],
+        "W_hh": [[1, -1, 0], [-1, 1, 1], [0, 0, 1]],
+        "b_h": [0, 0, 0],
+        "w_y": [-1, -1, -1],
+        "b_y": 0.5,
+    }
+
+
+# %% explanation
+explanation = r"""
+The first two units are the chapter's: $p$ is the number of openers not closed, $n$ by how much
+closers lead. Balanced means that at the end $p = n = 0$, and that $n$ was never above zero. So a
+third unit adds up every $n$ that ever was, $f_t = \mathrm{ReLU}(f_{t-1} + n_{t-1})$, and once it
+is above zero it stays there. It is one step late, which does no harm: in the last step $n$ itself
+is looked at. All three are whole numbers, so $p + n + f < \tfrac12$ says that all are zero.
+"""
+
+
+# %% tests
+def use(answer, strings):
+    """The verdicts of the network on the strings."""
+    weights = answer()
+    if weights is Ellipsis:
+        return ...
+    W_xh, W_hh, b_h, w_y = (np.array(weights[k], float) for k in ("W_xh", "W_hh", "b_h", "w_y"))
+    width = len(b_h)
+    shapes = [(2, width), (width, width), (width,), (width,)]
+    if width > 16 or [a.shape for a in (W_xh, W_hh, b_h, w_y)] != shapes:
+        found = [a.shape for a in (W_xh, W_hh, b_h, w_y)]
+        raise ValueError(f"W_xh, W_hh, b_h, w_y have the shapes {found}")
+    verdicts = []
+    for string in strings:
+        h = np.zeros(width)
+        for symbol in string:
+            h = np.maximum(W_xh["()".index(symbol)] + h @ W_hh + b_h, 0)
+        verdicts.append(bool(h @ w_y + float(weights["b_y"]) > 0))
+    return verdicts
+
+
+def balanced_string(rng, n):
+    steps = rng.permutation([1] * n + [-1] * (n + 1))
+    start = int(np.cumsum(steps).argmin()) + 1
+    return "".join("(" if step > 0 else ")" for step in np.roll(steps, -start)[:-1])
+
+
+def tests(rng):
+    yield call(["", "()", "(())()"], hint="these are balanced")
+    yield call(["(", "(()", "((((("], hint="something is left open")
+    yield call([")", "())", "()))))"], hint="too much is closed")
+    yield call([")(", "())(()", "))((", "()())(((()))"], hint="right counts, wrong order")
+    yield call([")((((()))))", "())" + 9 * "(" + 8 * ")"], hint="long after the fault")
+    strings = [balanced_string(rng, n) for n in (3, 7, 20, 150)]
+    yield call(strings, hint="these are balanced, the last one has 300 symbols")
+    yield call(["".join(rng.permutation(list(s))) for s in strings], hint="shuffled strings")
+    yield call(["(" * 200 + ")" * 200, "(" * 200 + ")" * 199, ")" * 50 + "(" * 50])
+
+
+# %% oracle
+def oracle(strings):
+    """A counter that gives up below zero."""
+
+    def balanced(string):
+        depth = 0
+        for symbol in string:
+            depth += 1 if symbol == "(" else -1
+            if depth < 0:
+                return False
+        return depth == 0
+
+    return [balanced(string) for string in strings]
+
+
+# %% wrong
+def changed(**parts):
+    return lambda: balance_weights() | parts
+
+
+def one_unit():
+    return {"W_xh": [[1], [-1]], "W_hh": [[1]], "b_h": [0], "w_y": [-1], "b_y": 0.5}
+
+
+wrong = {
+    "only the counts are compared: the order plays no part": changed(w_y=[-1, -1, 0]),
+    "the verdict is turned round": changed(w_y=[1, 1, 1], b_y=-0.5),
+    "what was closed too early is forgotten again after a step": changed(
+        W_hh=[[1, -1, 0], [-1, 1, 1], [0, 0, 0]]
+    ),
+    "one counter stops at zero, so a closer too many costs nothing": one_unit,
+    "a string that leaves something open is accepted": changed(w_y=[0, -1, -1]),
+    "the surplus of closers at the end is not looked at, and the memory of it comes a step late": (
+        changed(w_y=[-1, 0, -1])
+    ),
+    "the two symbols are exchanged: the first row of W_xh belongs to the opener": changed(
+        W_xh=[[-1, 1, 0], [1, -1, 0]]
+    ),
+    "every string is accepted, since b_y outweighs what the units say": changed(b_y=1e6),
+    "no string is accepted, not even the empty one": changed(b_y=-0.5),
+}

@@ -1,0 +1,130 @@
+r"""How wide a window would be wide enough?
+
+Take *all* balanced strings of one colour with $n$ pairs and every place in them, that is, each
+beginning of each string, the empty one included and the whole string not. Someone sees only the
+last `width` symbols of a beginning (the whole of it, where it is shorter, and then they know that
+it is the whole). May a closer come next? The place is *undecided* if some place of some of these
+strings looks the same to them and has the other answer.
+
+Write `undecided_share(n_pairs, width)`: the share of the $2n$ places of all the strings that are
+undecided. **Predict** first, for strings of six pairs: how wide must the window be for no place to
+be undecided? Then run it for all widths from 1 to 12.
+"""
+
+from collections import defaultdict
+from itertools import product
+
+from unrolled.teaching.exercise import call
+
+kind, level, points = "experiment", 2, 3
+
+
+# %% solution
+def undecided_share(n_pairs, width):
+    """The share of places at which the last `width` symbols do not decide."""
+    seen, places = defaultdict(set), []
+    for steps in product((1, -1), repeat=2 * n_pairs):
+        depths = [sum(steps[:i]) for i in range(2 * n_pairs + 1)]
+        if min(depths) < 0 or depths[-1] != 0:
+            continue
+        for i in range(2 * n_pairs):
+            # A window that is full does not say whether something stands before it.
+            view = steps[max(0, i - width) : i], i < width
+            seen[view].add(depths[i] > 0)
+            places.append(view)
+    return sum(len(seen[view]) == 2 for view in places) / len(places)
+
+
+# %% explanation
+explanation = r"""
+For six pairs the share is not zero before width 11, where the window holds every beginning there
+is. The reason is the pair of strings from the opening of the chapter: `(()()()()()` is one opener
+and five finished pairs, `()()()()()` the five pairs alone. They end in the same ten symbols. With
+$n$ pairs a window must hold $2n - 1$ symbols. No window shorter than the whole text is wide
+enough, while a counter needs one number.
+
+A window that is exactly full shows no beginning, even where nothing stands before it; whoever
+treats a beginning of exactly `width` symbols as known to be whole gets a share that is too small.
+"""
+
+
+# %% tests
+def tests(rng):
+    yield call(2, 1, visible=True)
+    yield call(2, 2, hint="`()` and `(()` end in the same two symbols")
+    yield call(4, 0, hint="without a window only the empty beginning is known, and not even that")
+    for n_pairs in (3, 5):
+        yield call(n_pairs, int(rng.integers(0, 2 * n_pairs + 1)))
+    yield call(4, int(rng.integers(0, 9)))
+    for n_pairs, width in [(1, 1), (3, 2), (4, 3), (5, 4), (6, 5), (4, 6), (4, 7)]:
+        yield call(n_pairs, width)
+
+
+# %% oracle
+def oracle(n_pairs, width):
+    """The strings are grown by a grammar, and any two places are held against each other."""
+
+    def balanced(n):
+        if n == 0:
+            return [""]
+        return [
+            f"({inner}){rest}"
+            for k in range(n)
+            for inner in balanced(k)
+            for rest in balanced(n - 1 - k)
+        ]
+
+    places = [s[:i] for s in balanced(n_pairs) for i in range(2 * n_pairs)]
+    looks = {}
+    for place in set(places):
+        marked = ("^" + place)[-width:] if width else ""  # ^ where a text begins
+        view = marked if len(place) < width else place[len(place) - width :]
+        looks.setdefault(view, []).append(place)
+    groups = {place: group for group in looks.values() for place in group}
+
+    def may_close(place):
+        return place.count("(") > place.count(")")
+
+    undecided = [
+        any(may_close(other) != may_close(place) for other in groups[place]) for place in places
+    ]
+    return sum(undecided) / len(undecided)
+
+
+# %% wrong
+def variant(*, full_is_whole=False, blind=False, balanced=True, ends=False, distinct=False, more=0):
+    """A wrong answer: the solution with one of its choices changed."""
+
+    def answer(n_pairs, width):
+        width = width + more
+        seen, places = defaultdict(set), []
+        for steps in product((1, -1), repeat=2 * n_pairs):
+            depths = [sum(steps[:i]) for i in range(2 * n_pairs + 1)]
+            if min(depths) < 0 or (balanced and depths[-1] != 0):
+                continue
+            for i in range(2 * n_pairs + ends):
+                whole = False if blind else i <= width if full_is_whole else i < width
+                view = steps[max(0, i - width) : i], whole
+                seen[view].add(depths[i] > 0)
+                places.append(view)
+        places = list(dict.fromkeys(places)) if distinct else places
+        return sum(len(seen[view]) == 2 for view in places) / len(places)
+
+    return answer
+
+
+wrong = {
+    "a window that is exactly full is taken for the whole beginning": variant(full_is_whole=True),
+    "strings are taken in that never go below zero but do not close everything": (
+        variant(balanced=False)
+    ),
+    "the end of a string is counted as a place; nothing comes there": variant(ends=True),
+    "each different window is counted once, however many places look like it": (
+        variant(distinct=True)
+    ),
+    "the window is one symbol too wide": variant(more=1),
+    "the share of decided places was returned": lambda n, width: 1 - undecided_share(n, width),
+    "the share is given in per cent; a number between 0 and 1 was asked for": (
+        lambda n, width: 100 * undecided_share(n, width)
+    ),
+}

@@ -1,0 +1,141 @@
+r"""One factor for all
+
+Write `clip_together(gradients, limit)`: clip a list of arrays of any shapes by their *global* norm.
+Return the pair of the clipped list and the norm before clipping. Gradients whose norm is within the
+limit come back unchanged, zeros included, and the arrays that were handed in stay as they are.
+
+These gradients may have exploded: entries reach $10^{200}$, and the square of that is infinity in
+floating-point numbers. The norm itself is not.
+"""
+
+import numpy as np
+
+from unrolled.teaching.exercise import call
+
+kind, level, points = "code", 2, 3
+
+
+# %% solution
+def clip_together(gradients, limit):
+    """The gradients scaled to a global norm of at most limit, and the norm before."""
+    largest = max(np.abs(g).max() for g in gradients)
+    if largest == 0:
+        return gradients, 0.0
+    norm = largest * np.sqrt(sum(((g / largest) ** 2).sum() for g in gradients))
+    factor = min(1.0, limit / norm)
+    return [g * factor for g in gradients], norm
+
+
+# %% explanation
+explanation = r"""
+All gradients together are one long vector, so the squares of *all* entries are added before the
+root is taken, and one factor scales everything: the direction stays. The factor is at most 1,
+since clipping shortens and never lengthens. Dividing by the largest entry first keeps every
+square at most 1; it is taken off the norm and put back, as the maximum is in a log-softmax. If
+all entries are 0, there is nothing to divide by and nothing to clip.
+"""
+
+
+# %% tests
+def use(answer, gradients, limit):
+    before = [g.copy() for g in gradients]
+    output = answer(gradients, limit)
+    if not isinstance(output, tuple):
+        return output
+    clipped, norm = output
+    same = all(np.array_equal(a, b) for a, b in zip(gradients, before, strict=True))
+    return {"clipped": list(clipped), "norm": norm, "the given arrays are unchanged": same}
+
+
+def tests(rng):
+    yield call([np.array([3.0]), np.array([[0.0, 4.0]])], 1.0, visible=True)
+    yield call([rng.normal(size=(3, 5)), rng.normal(size=7), rng.normal(size=(2, 2))], 0.5)
+    yield call([np.array([0.3]), np.array([0.4])], 1.0, hint="already within the limit")
+    yield call([np.zeros((2, 3)), np.zeros(5)], 1.0, hint="all gradients are zero")
+    yield call([np.array([100.0, 1.0])], 1.0, hint="one large entry, one small")
+    hint = "entries of 1e200, whose squares overflow"
+    yield call([np.array([3e200, 0.0]), np.array([[4e200]])], 10.0, hint=hint)
+    yield call([np.array([1.0, -1.0]), np.array([0.0, 1.0, 1.0])], 2.0, hint="exactly the limit")
+
+
+# %% oracle
+def oracle(gradients, limit):
+    """Python's hypot over all entries one by one, which neither overflows nor knows arrays."""
+    from math import hypot
+
+    norm = hypot(*(float(entry) for g in gradients for entry in g.ravel()))
+    clipped = [np.array(g) if norm <= limit else g / (norm / limit) for g in gradients]
+    return {"clipped": clipped, "norm": norm, "the given arrays are unchanged": True}
+
+
+# %% wrong
+def squares_overflow(gradients, limit):
+    with np.errstate(over="ignore"):
+        norm = np.sqrt(sum((g**2).sum() for g in gradients))
+    factor = 1.0 if norm <= limit else limit / norm
+    return [g * factor for g in gradients], norm
+
+
+def each_by_itself(gradients, limit):
+    _, norm = clip_together(gradients, limit)
+    return [clip_together([g], limit)[0][0] for g in gradients], norm
+
+
+def by_entries(gradients, limit):
+    return [np.clip(g, -limit, limit) for g in gradients], clip_together(gradients, limit)[1]
+
+
+def always_scales(gradients, limit):
+    _, norm = clip_together(gradients, limit)
+    return [g * (limit / norm if norm else 1.0) for g in gradients], norm
+
+
+def norm_after(gradients, limit):
+    clipped, norm = clip_together(gradients, limit)
+    return clipped, min(norm, limit)
+
+
+def sum_of_norms(gradients, limit):
+    norm = sum(clip_together([g], limit)[1] for g in gradients)
+    factor = 1.0 if norm <= limit else limit / norm
+    return [g * factor for g in gradients], norm
+
+
+def in_place_clip(gradients, limit):
+    clipped, norm = clip_together(gradients, limit)
+    for g, c in zip(gradients, clipped, strict=True):
+        g[...] = c
+    return gradients, norm
+
+
+def divides_by_zero(gradients, limit):
+    largest = max(np.abs(g).max() for g in gradients)
+    with np.errstate(all="ignore"):
+        norm = largest * np.sqrt(sum(((g / largest) ** 2).sum() for g in gradients))
+        return [g * np.minimum(1.0, limit / norm) for g in gradients], norm
+
+
+def largest_entry(gradients, limit):
+    norm = max(np.abs(g).max() for g in gradients)
+    factor = 1.0 if norm <= limit else limit / norm
+    return [g * factor for g in gradients], norm
+
+
+def squared_limit(gradients, limit):
+    _, norm = clip_together(gradients, limit)
+    factor = 1.0 if norm <= limit else limit / norm / norm
+    return [g * factor for g in gradients], norm
+
+
+wrong = {
+    "a square overflows on the way to a norm that does not": squares_overflow,
+    "each array is clipped by its own norm; one factor belongs to all": each_by_itself,
+    "every entry is cut off by itself, which turns the direction": by_entries,
+    "small gradients are lengthened to the limit; clipping only shortens": always_scales,
+    "the norm after clipping is returned; the norm before tells of explosions": norm_after,
+    "norms are added where squares must be added before the root is taken": sum_of_norms,
+    "the arrays that were handed in are changed": in_place_clip,
+    "where all gradients are zero, 0 / 0 is not a number": divides_by_zero,
+    "this is the largest entry, not the norm": largest_entry,
+    "the gradient is divided by its norm twice": squared_limit,
+}

@@ -1,0 +1,175 @@
+r"""A state that leaks
+
+A *leaky* unit keeps a part of its state and adds something new,
+
+$$
+h_t = (1 - \alpha)\, h_{t-1} + \alpha \tanh(a_t), \qquad a_t = x_t + h_{t-1} W ,
+$$
+
+with one number $0 < \alpha \le 1$ for all units; $\alpha = 1$ is the Elman network.
+
+From the losses of the single steps arrive the gradients $G_t$, each that of $h_t$ in its own loss
+$L_t$ only. Write `leaky_bptt(X, W, alpha, h0, G)` for `X` and `G` of shape `(T, B, H)`, `W` of
+shape `(H, H)` and `h0` of shape `(B, H)`. Return $\bar W$, $\bar \alpha$ and $\bar h_0$, the
+gradients of $L = \sum_t L_t$. Numpy, no autograd.
+"""
+
+import numpy as np
+
+from unrolled.teaching.exercise import call
+
+kind, level, points = "code", 3, 4
+
+
+# %% solution
+def leaky_bptt(X, W, alpha, h0, G):
+    """Gradients (H, H), a number and (B, H) of W, alpha and h0; X and G are (T, B, H)."""
+    h, n = [h0], []
+    for x_t in X:
+        n.append(np.tanh(x_t + h[-1] @ W))
+        h.append((1 - alpha) * h[-1] + alpha * n[-1])
+    W_bar, alpha_bar, h_bar = np.zeros_like(W), 0.0, np.zeros_like(h0)
+    for t in reversed(range(len(X))):
+        h_bar = h_bar + G[t]  # now complete for the state after x_t
+        a_bar = alpha * h_bar * (1 - n[t] ** 2)
+        W_bar += h[t].T @ a_bar
+        alpha_bar += (h_bar * (n[t] - h[t])).sum()
+        h_bar = (1 - alpha) * h_bar + a_bar @ W.T
+    return W_bar, alpha_bar, h_bar
+
+
+# %% explanation
+explanation = r"""
+The state $h_{t-1}$ is used twice on its way to $h_t$: in $a_t$, and in the part that is kept.
+Both send something back, and to it comes the state's own loss:
+
+$$
+\bar h_{t-1} = G_{t-1} + (1 - \alpha)\, \bar h_t + \bar a_t W^\top, \qquad
+\bar a_t = \alpha\, \bar h_t \odot (1 - \tanh^2 a_t) .
+$$
+
+$\alpha$ is used at every step, by every unit of every sequence:
+$\bar\alpha = \sum_t \sum \bar h_t \odot (\tanh a_t - h_{t-1})$.
+
+The Jacobian of a step is $(1 - \alpha)\, I + \alpha\, \mathrm{diag}(1 - \tanh^2 a_t)\, W^\top$.
+With a small $\alpha$ it is near the identity: a gradient can go back many steps on the part that
+is kept, without passing a weight or a tanh. The gates of the next chapter choose such an $\alpha$
+anew at every step.
+"""
+
+
+# %% tests
+def use(answer, *args):
+    output = answer(*args)
+    if not isinstance(output, tuple):
+        return output
+    W_bar, alpha_bar, h0_bar = output
+    return {"W": W_bar, "alpha": alpha_bar, "h0": h0_bar}
+
+
+def tests(rng):
+    one = np.ones((1, 1, 1))
+    yield call(0 * one, 2 * one[0], 0.5, 0 * one[0], one, visible=True)
+    for T, B, H, alpha in [(1, 2, 3, 0.3), (5, 2, 3, 0.3), (7, 3, 3, 0.9)]:
+        X, G = rng.normal(size=(2, T, B, H))
+        yield call(X, rng.normal(size=(H, H)), alpha, rng.normal(size=(B, H)), G)
+    X, G = rng.normal(size=(2, 4, 2, 5))
+    arguments = X, rng.normal(size=(5, 5)), 1.0, rng.normal(size=(2, 5)), G
+    yield call(*arguments, hint="alpha = 1: the Elman network")
+    G = np.zeros((6, 2, 3))
+    G[-1] = rng.normal(size=(2, 3))
+    arguments = rng.normal(size=(6, 2, 3)), rng.normal(size=(3, 3)), 0.2, rng.normal(size=(2, 3))
+    yield call(*arguments, G, hint="a loss at the last step only")
+
+
+# %% oracle
+def oracle(X, W, alpha, h0, G):
+    """torch differentiates Σ G·h, whose gradients by the states are G."""
+    import torch
+
+    W, alpha, h0 = (
+        torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (W, alpha, h0)
+    )
+    h, total = h0, 0.0
+    for x_t, g_t in zip(torch.tensor(X), torch.tensor(G), strict=True):
+        h = (1 - alpha) * h + alpha * torch.tanh(x_t + h @ W)
+        total = total + (g_t * h).sum()
+    total.backward()
+    return {"W": W.grad.numpy(), "alpha": alpha.grad.item(), "h0": h0.grad.numpy()}
+
+
+# %% wrong
+def variant(through_a=True, kept=True, own=True, factor=True, slope=True, T=True, before=True):
+    """The solution with one of its parts missing or exchanged."""
+
+    def answer(X, W, alpha, h0, G):
+        h, n = [h0], []
+        for x_t in X:
+            n.append(np.tanh(x_t + h[-1] @ W))
+            h.append((1 - alpha) * h[-1] + alpha * n[-1])
+        W_bar, alpha_bar, h_bar = np.zeros_like(W), 0.0, np.zeros_like(h0)
+        for t in reversed(range(len(X))):
+            h_bar = h_bar + G[t] if own or t == len(X) - 1 else h_bar
+            a_bar = (alpha if factor else 1) * h_bar * (1 - n[t] ** 2 if slope else 1)
+            W_bar += h[t if before else t + 1].T @ a_bar
+            alpha_bar += (h_bar * (n[t] - h[t])).sum()
+            back = a_bar @ (W.T if T else W) if through_a else 0 * a_bar
+            h_bar = ((1 - alpha) * h_bar if kept else 0) + back
+        return W_bar, alpha_bar, h_bar
+
+    return answer
+
+
+def slope_of_the_state(X, W, alpha, h0, G):
+    h = [h0]
+    for x_t in X:
+        h.append((1 - alpha) * h[-1] + alpha * np.tanh(x_t + h[-1] @ W))
+    W_bar, alpha_bar, h_bar = np.zeros_like(W), 0.0, np.zeros_like(h0)
+    for t in reversed(range(len(X))):
+        h_bar = h_bar + G[t]
+        a_bar = alpha * h_bar * (1 - h[t + 1] ** 2)
+        W_bar += h[t].T @ a_bar
+        alpha_bar += (h_bar * (np.tanh(X[t] + h[t] @ W) - h[t])).sum()
+        h_bar = (1 - alpha) * h_bar + a_bar @ W.T
+    return W_bar, alpha_bar, h_bar
+
+
+def overwrites_W(X, W, alpha, h0, G):
+    h = h0
+    n = np.tanh(X[0] + h @ W)
+    _, alpha_bar, h0_bar = leaky_bptt(X, W, alpha, h0, G)
+    h1 = (1 - alpha) * h + alpha * n
+    h_bar = G[0]
+    if len(X) > 1:
+        h_bar = h_bar + leaky_bptt(X[1:], W, alpha, h1, G[1:])[2]
+    return h.T @ (alpha * h_bar * (1 - n**2)), alpha_bar, h0_bar
+
+
+def alpha_without_old(X, W, alpha, h0, G):
+    W_bar, _, h0_bar = leaky_bptt(X, W, alpha, h0, G)
+    h, h_bars, n = [h0], [np.zeros_like(h0)], []
+    for x_t in X:
+        n.append(np.tanh(x_t + h[-1] @ W))
+        h.append((1 - alpha) * h[-1] + alpha * n[-1])
+    total = 0.0
+    for t in reversed(range(len(X))):
+        h_bar = h_bars[-1] + G[t]
+        total += (h_bar * n[t]).sum()
+        h_bars.append((1 - alpha) * h_bar + alpha * h_bar * (1 - n[t] ** 2) @ W.T)
+    return W_bar, total, h0_bar
+
+
+wrong = {
+    "the part of the state that is kept sends nothing back": variant(kept=False),
+    "what goes back through a_t is missing; only the kept part came back": variant(through_a=False),
+    "only the last step's loss is heard; each state has its own": variant(own=False),
+    "the factor α of the new part is missing on its way back": variant(factor=False),
+    "the slope of tanh is missing": variant(slope=False),
+    "the slope of tanh is taken at the mixed state h; it belongs to tanh(a), a part of h": (
+        slope_of_the_state
+    ),
+    "W itself stands where its transpose leads back": variant(T=False),
+    "W was multiplied by the state before the step, not by the one after": variant(before=False),
+    "the gradient of W is that of one step; all steps add up": overwrites_W,
+    "a larger α adds the new part and takes away the old: the old is missing": alpha_without_old,
+}

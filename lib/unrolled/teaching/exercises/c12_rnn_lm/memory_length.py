@@ -1,0 +1,165 @@
+r"""How far back can a model remember?
+
+You are handed a language model of which you know nothing: a function `model(tokens)` from integers
+(B, T) to log-probabilities (B, T, V), as everywhere in the book. Write
+`memory_length(model, vocab_size, length, rng)`: the largest $k \le$ `length` such that the
+prediction after the last token depends on the $k$-th token from the end, the last token itself
+being the first. Use texts of `length` tokens; `rng` is a numpy generator to draw them from.
+
+An n-gram model of order $n$ has a memory of $n - 1$, a unigram model of 0. Mind that a dependence
+may be rare: a model may look at an old token only when the last one is of a certain kind, and some
+changes of a token may make no difference. Any dependence that shows in at least one of a hundred
+random changes should be found. Numbers are to be compared exactly.
+"""
+
+import numpy as np
+
+from unrolled.teaching.exercise import call
+
+kind, level, points = "experiment", 3, 4
+
+
+# %% solution
+def memory_length(model, vocab_size, length, rng):
+    """The farthest token from the end that the last prediction depends on, 0 … length."""
+    texts = rng.integers(vocab_size, size=(1000, length))
+    before = model(texts)[:, -1]  # (1000, V)
+    for k in range(length, 0, -1):
+        changed = texts.copy()
+        changed[:, -k] += rng.integers(1, vocab_size, size=len(texts))
+        changed[:, -k] %= vocab_size  # always another token
+        if (model(changed)[:, -1] != before).any():
+            return k
+    return 0
+
+
+# %% explanation
+explanation = r"""
+Change one token, leave the rest, and see whether the last prediction moves; begin with the farthest
+and stop at the first that matters. One text is not enough: a model that looks back only when the
+last token says so answers most texts as if it were short-sighted. A thousand random texts find a
+dependence that shows in one of a hundred changes except with probability
+$0.99^{1000} \approx 4 \cdot 10^{-5}$.
+
+It must be the whole distribution that is compared, not its most probable token, which can stay the
+same while every probability moves. And nothing nearer may be changed together with the $k$-th
+token, or the nearer one answers in its place.
+
+`behaviour.check_causal` asks the same question in the other direction: it changes a token and wants
+everything *before* it to stay as it was.
+"""
+
+
+# %% tests
+def build(kind, reach, vocab_size, seed):
+    """A model that reads `reach` tokens back: always, only after the token 0, or by counting."""
+    rng = np.random.default_rng(seed)
+    weights = rng.normal(size=(max(reach, 1), vocab_size))
+    direction = rng.normal(size=vocab_size)
+
+    def model(tokens):
+        tokens = np.asarray(tokens)
+        n_steps = tokens.shape[1]
+        score = np.zeros(tokens.shape)
+        for back in range(min(reach, n_steps)):
+            here = tokens[:, : n_steps - back]
+            counted = 1.0 * (here == 0) - (here == 1)
+            value = counted if kind == "counts" else weights[back][here]
+            if kind == "gated" and back:
+                value = value * (tokens[:, back:] == 0)
+            score[:, back:] += value
+        logits = direction * 0.01 * score[..., None] + np.arange(vocab_size)
+        return logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+
+    return model
+
+
+def use(answer, kind, reach, vocab_size, length, seed):
+    return answer(
+        build(kind, reach, vocab_size, seed), vocab_size, length, np.random.default_rng(seed)
+    )
+
+
+def tests(rng):
+    seed = int(rng.integers(1000))
+    yield call("window", 2, 5, 7, seed, visible=True)
+    yield call("window", 0, 5, 7, seed, hint="this model reads nothing at all")
+    yield call("window", 1, 3, 6, seed, hint="this model reads the last token only")
+    yield call("gated", 6, 17, 9, seed, hint="it looks back only after the token 0")
+    yield call("gated", 4, 11, 9, seed + 1, hint="it looks back only after the token 0")
+    yield call("counts", 8, 13, 8, seed, hint="it reads all of the text and counts two tokens")
+    yield call("counts", 5, 13, 8, seed + 2, hint="most changes make no difference to this one")
+
+
+# %% oracle
+def oracle(kind, reach, vocab_size, length, seed):
+    """The model was built with this reach."""
+    return min(reach, length)
+
+
+# %% wrong
+def one_text(model, vocab_size, length, rng):
+    text = rng.integers(2, vocab_size, size=(1, length))
+    before = model(text)[:, -1]
+    for k in range(length, 0, -1):
+        changed = text.copy()
+        changed[:, -k] = (changed[:, -k] + 1) % vocab_size
+        if (model(changed)[:, -1] != before).any():
+            return k
+    return 0
+
+
+def many(model, vocab_size, length, rng, compare):
+    texts = rng.integers(vocab_size, size=(1000, length))
+    before = compare(model(texts))
+    for k in range(length, 0, -1):
+        changed = texts.copy()
+        changed[:, -k] = (changed[:, -k] + rng.integers(1, vocab_size, 1000)) % vocab_size
+        if (compare(model(changed)) != before).any():
+            return k
+    return 0
+
+
+def most_probable(model, vocab_size, length, rng):
+    return many(model, vocab_size, length, rng, lambda out: out[:, -1].argmax(-1))
+
+
+def all_positions(model, vocab_size, length, rng):
+    return many(model, vocab_size, length, rng, lambda out: out)
+
+
+def on_average(model, vocab_size, length, rng):
+    texts = rng.integers(vocab_size, size=(1000, length))
+    before = model(texts)[:, -1]
+    for k in range(length, 0, -1):
+        changed = texts.copy()
+        changed[:, -k] = (changed[:, -k] + rng.integers(1, vocab_size, 1000)) % vocab_size
+        if (model(changed)[:, -1] != before).any(-1).mean() > 0.5:
+            return k
+    return 0
+
+
+def first_that_fails(model, vocab_size, length, rng):
+    texts = rng.integers(vocab_size, size=(1000, length))
+    before = model(texts)[:, -1]
+    for k in range(1, length + 1):
+        changed = texts.copy()
+        changed[:, -k] = (changed[:, -k] + rng.integers(1, vocab_size, 1000)) % vocab_size
+        if (model(changed)[:, -1] != before).any():
+            return k
+    return 0
+
+
+wrong = {
+    "one text is too few: a dependence that shows only at times is missed": one_text,
+    "only the most probable token is compared; the other probabilities move, too": most_probable,
+    "the predictions at all positions are compared; only the last one counts": all_positions,
+    "a dependence counts even if it shows in less than half of the texts": on_average,
+    "this is the nearest token that matters, not the farthest": first_that_fails,
+    "the last token is the first from the end: the answer is one too small": (
+        lambda *arguments: max(memory_length(*arguments) - 1, 0)
+    ),
+    "an n-gram's order is one more than its memory": (
+        lambda *arguments: memory_length(*arguments) + 1
+    ),
+}
