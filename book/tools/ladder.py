@@ -18,7 +18,7 @@ from unrolled.teaching import figures, ladder
 PAGE = Path(__file__).resolve().parents[1] / "ladder.md"
 BEGIN, END = "<!-- ladder:begin -->", "<!-- ladder:end -->"
 CAPTION = (
-    "Held-out bits per byte of every recorded model; each rung needs fewer bits for the same text."
+    "What every recorded model needs for the same held-out text, in the order of the chapters."
 )
 
 
