@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unrolled.models.ngram import NGram
 from unrolled.teaching import ladder
-from unrolled.teaching.experiments import _ladder_recurrent as climbing
+from unrolled.teaching.experiments import _climb as climbing
 from unrolled.teaching.ladder import evaluate
 from unrolled.training.settings import History
 
@@ -153,7 +153,7 @@ def test_a_learning_rate_that_diverges_is_recorded_as_such(monkeypatch):
         raise climbing.DivergedError("the loss", np.nan, History())
 
     monkeypatch.setattr(climbing, "train", lost)
-    recipe = climbing.Recipe(name="any", cell="elman", hidden_size=3)
+    recipe = climbing.Recipe(name="any")
     found = climbing.search(None, recipe, [1.0])
     assert found == [{"lr": 1.0, "valid_bits_per_character": None}]
 

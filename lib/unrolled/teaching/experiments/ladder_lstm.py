@@ -5,11 +5,15 @@ About 60 minutes for three seeds on one core.
 
 from __future__ import annotations
 
-from unrolled.teaching.experiments._ladder_recurrent import Recipe, climb
+from collections.abc import Sequence
 
-RECIPE = Recipe(name="LSTM (384 units)", cell="lstm", hidden_size=384)
+from unrolled.teaching.experiments._climb import climb
+from unrolled.teaching.experiments._climb_recurrent import RecurrentRecipe
+
+RECIPE = RecurrentRecipe(name="LSTM (384 units)", cell="lstm", hidden_size=384)
+LRS = (4e-3, 8e-3, 1.6e-2, 3.2e-2, 6.4e-2)
 
 
-def run(recipe: Recipe = RECIPE, **options) -> dict:
+def run(recipe: RecurrentRecipe = RECIPE, *, lrs: Sequence[float] = LRS, **options) -> dict:
     """The row, its search over learning rates and its curves; see `climb`."""
-    return climb(recipe, **options)
+    return climb(recipe, lrs=lrs, **options)

@@ -5,12 +5,16 @@ About 40 minutes for three seeds on one core.
 
 from __future__ import annotations
 
-from unrolled.teaching.experiments._ladder_recurrent import Recipe, climb
+from collections.abc import Sequence
+
+from unrolled.teaching.experiments._climb import climb
+from unrolled.teaching.experiments._climb_recurrent import RecurrentRecipe
 
 # As many seconds for an update as the LSTM's row takes: that is what is held equal.
-RECIPE = Recipe(name="RNN (Elman, 512 units)", cell="elman", hidden_size=512)
+RECIPE = RecurrentRecipe(name="RNN (Elman, 512 units)", cell="elman", hidden_size=512)
+LRS = (1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2)
 
 
-def run(recipe: Recipe = RECIPE, **options) -> dict:
+def run(recipe: RecurrentRecipe = RECIPE, *, lrs: Sequence[float] = LRS, **options) -> dict:
     """The row, its search over learning rates and its curves; see `climb`."""
-    return climb(recipe, **options)
+    return climb(recipe, lrs=lrs, **options)

@@ -1,45 +1,43 @@
-"""How a recurrent language model climbs the ladder: search, train over seeds, score."""
+"""How a neural language model climbs the ladder: search, train over seeds, score."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 import torch
+from torch import nn
 
 from unrolled.data.batches import random_windows
-from unrolled.models.recurrent_lm import RecurrentLM
 from unrolled.teaching.ladder import CORPUS, Course, evaluate
 from unrolled.training.fit import DivergedError, FitConfig, FitResult, fit
 from unrolled.training.metrics import bits
 
 SEEDS = (0, 1, 2)
-LRS = (1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2)
 SEARCH_STEPS = 1500
 PEEK = 30_000  # characters of the validation plays that training looks at on its way
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """A model and how it is trained; lr None means that the search decides."""
+    """A model and how it is trained; lr None means that the search decides. `model` makes it."""
 
     name: str
-    cell: str
-    hidden_size: int
-    width: int = 64
     n_steps: int = 12_000
     batch_size: int = 32
     window: int = 64
     lr: float | None = None
+    windows: dict = field(default_factory=dict)  # of `evaluate`, where its own do not fit
 
-    def build(self, vocab_size: int, seed: int) -> RecurrentLM:
+    def model(self, vocab_size: int) -> nn.Module:
+        """A fresh model, by torch's generator; each kind of recipe says which."""
+        raise NotImplementedError(type(self).__name__)
+
+    def build(self, vocab_size: int, seed: int) -> nn.Module:
         torch.manual_seed(seed)
-        options = {"forget_bias": 1.0} if self.cell == "lstm" else {}
-        return RecurrentLM(
-            vocab_size, self.cell, width=self.width, hidden_size=self.hidden_size, **options
-        )
+        return self.model(vocab_size)
 
     def config(self, seed: int) -> FitConfig:
         return FitConfig(
@@ -49,7 +47,7 @@ class Recipe:
         )  # fmt: skip
 
 
-def train(course: Course, recipe: Recipe, seed: int) -> tuple[RecurrentLM, FitResult]:
+def train(course: Course, recipe: Recipe, seed: int) -> tuple[nn.Module, FitResult]:
     """One model, holding the parameters that were best on the first validation characters.
 
     Raises DivergedError if the loss is lost on the way.
@@ -60,8 +58,9 @@ def train(course: Course, recipe: Recipe, seed: int) -> tuple[RecurrentLM, FitRe
     batches = iter(lambda: random_windows(rng, course.train, **size), None)
     peek = course.held_out["valid"][0][:PEEK]
 
-    def valid(model: RecurrentLM) -> float:
-        return evaluate(model, peek, len(peek), start=course.newline).nats / len(peek)
+    def valid(model: nn.Module) -> float:
+        scored = evaluate(model, peek, len(peek), start=course.newline, **recipe.windows)
+        return scored.nats / len(peek)
 
     return model, fit(model, batches, recipe.config(seed), valid=valid, progress=False)
 
@@ -83,14 +82,16 @@ def climb(
     *,
     corpus: str = CORPUS,
     seeds: Sequence[int] = SEEDS,
-    lrs: Sequence[float] = LRS,
+    lrs: Sequence[float],
     search_steps: int = SEARCH_STEPS,
+    keep: Callable[[int, nn.Module], None] | None = None,
 ) -> dict:
     """What a record of the row holds: `curve` is one entry for each validation of each seed.
 
     The learning rate is the best of `lrs` after search_steps updates, by validation, with a seed
     of its own. The row's scores are means over the seeds, and so are its seconds: processor time of
-    one training on one thread, which does not depend on what else the machine does.
+    one training on one thread, which does not depend on what else the machine does. `keep` is given
+    every seed and its trained model.
     """
     course = Course.load(corpus)
     found = search(course, replace(recipe, n_steps=search_steps), lrs)
@@ -102,10 +103,12 @@ def climb(
         begin = time.process_time()
         model, result = train(course, recipe, seed)
         seconds = time.process_time() - begin
+        if keep is not None:
+            keep(seed, model)
         history = result.history
         parameters = sum(p.numel() for p in model.parameters())
         rows.append(course.row(recipe.name, model, parameters=parameters,
-                               seconds=seconds, seeds=[seed]))  # fmt: skip
+                               seconds=seconds, seeds=[seed], **recipe.windows))  # fmt: skip
         curve += [
             {"seed": seed, "step": step, "seconds": seconds * step / recipe.n_steps,
              "valid_bits_per_character": bits(loss)}
