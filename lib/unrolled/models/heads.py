@@ -1,0 +1,206 @@
+"""Multi-head attention, over oneself or over a source, with a cache of keys and values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from unrolled.models.attention import attend
+
+Rotate = Callable[[Tensor, int], Tensor]
+
+
+class KeyValueCache:
+    """The keys and values of the tokens read so far, so that they are not computed again.
+
+    `append` adds those of new tokens and returns all of them; a `fork` goes on from the same place
+    without changing what others read. For inference: no gradient flows through what was stored.
+    """
+
+    def __init__(self, capacity: int):
+        """capacity: how many positions there is room for, at least 1."""
+        if capacity < 1:
+            raise ValueError(f"capacity must be at least 1, got {capacity}")
+        self.capacity, self.length = capacity, 0
+        self._room: _Room | None = None
+
+    def fork(self) -> KeyValueCache:
+        """A cache of the same contents that is appended to independently; copies when it must."""
+        other = KeyValueCache(self.capacity)
+        other.length, other._room = self.length, self._room
+        return other
+
+    def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """All keys and values (B, G, length, ·), after those of T new positions: (B, G, T, ·).
+
+        Raises ValueError when there is no room, or for another batch than the one stored.
+        """
+        start, end = self.length, self.length + k.shape[2]
+        if end > self.capacity:
+            raise ValueError(
+                f"the cache has room for {self.capacity} positions: {start} are taken, "
+                f"{k.shape[2]} more do not fit"
+            )
+        if self._room is None:
+            self._room = _Room(*(x.new_zeros((*x.shape[:2], self.capacity, x.shape[3]))
+                                 for x in (k, v)))  # fmt: skip
+        elif self._room.keys.shape[:2] != k.shape[:2]:
+            raise ValueError(
+                f"the cache holds (B, G) = {tuple(self._room.keys.shape[:2])}, "
+                f"got {tuple(k.shape[:2])}"
+            )
+        elif self._room.taken != start:  # another fork has written here
+            self._room = _Room(self._room.keys.clone(), self._room.values.clone())
+        self._room.keys[:, :, start:end] = k.detach()
+        self._room.values[:, :, start:end] = v.detach()
+        self.length = self._room.taken = end
+        return self._room.keys[:, :, :end], self._room.values[:, :, :end]
+
+
+@dataclass(eq=False)
+class _Room:
+    """Where caches that were forked from each other store their positions."""
+
+    keys: Tensor  # (B, G, capacity, K)
+    values: Tensor
+    taken: int = 0  # positions some cache has written
+
+
+class MultiHeadAttention(nn.Module):
+    """softmax(Q_h K_hᵀ/√K) V_h for H heads side by side, then one linear map over all of them.
+
+    Weights as torch's Linear stores them: q_proj (H·K, D); kv_proj (2·G·K, D_source), keys in its
+    first half; o_proj (D, H·K). Head h owns rows h·K … (h+1)·K − 1 of q_proj, and the same columns
+    of o_proj. G = H is multi-head attention, G = 1 multi-query, in between grouped-query.
+    Source: Vaswani et al. (2017), section 3.2.2; Shazeer (2019); Ainslie et al. (2023).
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        n_kv_heads: int | None = None,
+        head_dim: int | None = None,
+        d_source: int | None = None,
+        bias: bool = True,
+        dropout: float = 0.0,
+        scale: float | None = None,
+    ):
+        """d_model: D. n_heads: H. n_kv_heads: G, H when left out. head_dim: K, D/H when left out.
+
+        d_source: width of what keys and values are made from, D when left out. dropout: of the
+        weights, in training. scale: of the scores, 1/√K when left out. Raises ValueError when H
+        does not divide D (and head_dim is left out) or G does not divide H.
+        """
+        super().__init__()
+        n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
+        if min(d_model, n_heads, n_kv_heads) < 1:
+            raise ValueError(
+                f"sizes must be at least 1, got d_model={d_model}, n_heads={n_heads}, "
+                f"n_kv_heads={n_kv_heads}"
+            )
+        if head_dim is None and d_model % n_heads:
+            raise ValueError(f"n_heads={n_heads} does not divide d_model={d_model}")
+        if n_heads % n_kv_heads:
+            raise ValueError(f"n_kv_heads={n_kv_heads} does not divide n_heads={n_heads}")
+        self.n_heads, self.n_kv_heads = n_heads, n_kv_heads
+        self.head_dim = d_model // n_heads if head_dim is None else head_dim
+        self.dropout, self.scale = dropout, scale
+        inner, groups = n_heads * self.head_dim, n_kv_heads * self.head_dim
+        self.q_proj = nn.Linear(d_model, inner, bias=bias)
+        self.kv_proj = nn.Linear(d_source or d_model, 2 * groups, bias=bias)
+        self.o_proj = nn.Linear(inner, d_model, bias=bias)
+
+    def forward(
+        self,
+        x: Tensor,
+        source: Tensor | None = None,
+        mask: Tensor | None = None,
+        *,
+        causal: bool = False,
+        bias: Tensor | None = None,
+        rotary: Rotate | None = None,
+        cache: KeyValueCache | None = None,
+        with_weights: bool = False,
+        implementation: str = "auto",
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """(B, T, D) from x (B, T, D), which asks, and source (B, S, D_source), which answers.
+
+        source: x itself when left out. mask, bias, causal, implementation: as in `attend`, over all
+        keys, those of the cache included. rotary: turns queries and keys by their positions, which
+        go on from the cache's length. with_weights: also return the weights (B, H, T, S).
+        """
+        start = 0 if cache is None else cache.length
+        q = self._split(self.q_proj(x), self.n_heads)  # (B, H, T, K)
+        k, v = self.kv_proj(x if source is None else source).chunk(2, -1)
+        k, v = self._split(k, self.n_kv_heads), self._split(v, self.n_kv_heads)  # (B, G, S, K)
+        if rotary is not None:
+            q, k = rotary(q, start), rotary(k, start)
+        if cache is not None:
+            k, v = cache.append(k, v)
+        result = attend(
+            q, k, v, mask, bias=bias, causal=causal, scale=self.scale,
+            dropout=self.dropout if self.training else 0.0,
+            implementation=implementation, with_weights=with_weights,
+        )  # fmt: skip
+        output, weights = result if with_weights else (result, None)
+        output = self.o_proj(output.transpose(1, 2).flatten(2))  # (B, T, D)
+        return (output, weights) if with_weights else output
+
+    def _split(self, x: Tensor, n: int) -> Tensor:
+        """(B, T, n·K) → (B, n, T, K)."""
+        return x.view(*x.shape[:2], n, self.head_dim).transpose(1, 2)
+
+    @torch.no_grad()
+    def load(
+        self,
+        *,
+        o: Tensor,
+        q: Tensor | None = None,
+        k: Tensor | None = None,
+        v: Tensor | None = None,
+        qkv: Tensor | None = None,
+        biases: dict[str, Tensor] | None = None,
+    ) -> None:
+        """Take over weights stored as torch's Linear does, (outputs, inputs).
+
+        q (H·K, D), k and v (G·K, D_source), o (D, H·K); or qkv, the first three one below the
+        other, as torch's MultiheadAttention has them. biases: by the same names, each (outputs,);
+        those that are left out become 0. Raises ValueError for shapes that do not fit, and for
+        biases where there are none to load.
+        """
+        (H, K, G) = (self.n_heads, self.head_dim, self.n_kv_heads)
+        sizes, biases = (H * K, G * K, G * K), dict(biases or {})
+        if (qkv is None) == (q is None or k is None or v is None):
+            raise ValueError("expected either q, k and v, or qkv")
+        if qkv is not None:
+            if qkv.shape[0] != sum(sizes):
+                raise ValueError(f"expected qkv ({sum(sizes)}, D), got {tuple(qkv.shape)}")
+            q, k, v = qkv.split(sizes)
+            if "qkv" in biases:
+                biases |= zip("qkv", biases.pop("qkv").split(sizes), strict=True)
+        if unknown := set(biases) - set("qkvo"):
+            raise ValueError(f"biases are named q, k, v, o (or qkv), got {sorted(unknown)}")
+        if biases and self.q_proj.bias is None:
+            raise ValueError("this attention has no biases to load")
+        for name, weight, part in (
+            ("q", q, self.q_proj.weight),
+            ("k", k, self.kv_proj.weight[: G * K]),
+            ("v", v, self.kv_proj.weight[G * K :]),
+            ("o", o, self.o_proj.weight),
+        ):
+            if weight.shape != part.shape:
+                raise ValueError(f"expected {name} {tuple(part.shape)}, got {tuple(weight.shape)}")
+            part.copy_(weight)
+        if self.q_proj.bias is not None:
+            for name, part in (
+                ("q", self.q_proj.bias),
+                ("k", self.kv_proj.bias[: G * K]),
+                ("v", self.kv_proj.bias[G * K :]),
+                ("o", self.o_proj.bias),
+            ):
+                part.copy_(biases[name]) if name in biases else part.zero_()

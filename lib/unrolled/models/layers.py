@@ -1,0 +1,129 @@
+"""What stands around attention in a block: norms, and the feed-forward layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu-tanh": partial(F.gelu, approximate="tanh"),
+    "silu": F.silu,
+}
+# A gated layer multiplies the activation of one map by another map, without an activation.
+GATED = {"reglu": "relu", "geglu": "gelu", "geglu-tanh": "gelu-tanh", "swiglu": "silu"}
+
+
+class LayerNorm(nn.Module):
+    """(x − mean) / √(var + ε) · weight + bias, over the last axis, with the biased variance.
+
+    Source: Ba, Kiros & Hinton (2016).
+    """
+
+    def __init__(
+        self, width: int, *, eps: float = 1e-5, bias: bool = True, implementation: str = "auto"
+    ):
+        """width: of the last axis. eps: stands inside the root. weight begins at 1, bias at 0.
+
+        implementation: "reference" follows the formula, "fused" is torch's kernel, as is "auto".
+        Raises ValueError for a width below 1, a negative eps or another implementation.
+        """
+        super().__init__()
+        _check_norm(width, eps, implementation)
+        self.width, self.eps, self.implementation = width, eps, implementation
+        self.weight = nn.Parameter(torch.ones(width))
+        self.bias = nn.Parameter(torch.zeros(width)) if bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(…, width) → (…, width)."""
+        _check_width(x, self.width)
+        if self.implementation != "reference":
+            return F.layer_norm(x, (self.width,), self.weight, self.bias, self.eps)
+        mean = x.mean(-1, keepdim=True)
+        variance = (x - mean).square().mean(-1, keepdim=True)
+        x = (x - mean) / (variance + self.eps).sqrt() * self.weight
+        return x if self.bias is None else x + self.bias
+
+
+class RMSNorm(nn.Module):
+    """x / √(mean(x²) + ε) · weight, over the last axis. Source: Zhang & Sennrich (2019)."""
+
+    def __init__(self, width: int, *, eps: float = 1e-6, implementation: str = "auto"):
+        """As `LayerNorm`, which it is without the mean and without the bias."""
+        super().__init__()
+        _check_norm(width, eps, implementation)
+        self.width, self.eps, self.implementation = width, eps, implementation
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(…, width) → (…, width)."""
+        _check_width(x, self.width)
+        if self.implementation != "reference":
+            return F.rms_norm(x, (self.width,), self.weight, self.eps)
+        return x / (x.square().mean(-1, keepdim=True) + self.eps).sqrt() * self.weight
+
+
+class FeedForward(nn.Module):
+    """Two linear maps with an activation between them, at each position alone.
+
+    Plain: down(act(up(x))). Gated: down(act(gate(x)) ⊙ up(x)), where `up` holds both matrices, the
+    gate's in its first F rows. Weights: up (F, D), or (2F, D) when gated; down (D, F).
+    Source: Vaswani et al. (2017), equation 2; Hendrycks & Gimpel (2016); Shazeer (2020).
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        d_ff: int,
+        *,
+        activation: str = "gelu",
+        bias: bool = True,
+        dropout: float = 0.0,
+    ):
+        """d_model: D. d_ff: F. activation: relu, gelu (with the error function), gelu-tanh, silu;
+        gated: reglu, geglu, geglu-tanh, swiglu. dropout: of what the activation gives, in training.
+
+        Raises ValueError for an unknown activation or a size below 1.
+        """
+        super().__init__()
+        if min(d_model, d_ff) < 1:
+            raise ValueError(f"sizes must be at least 1, got d_model={d_model}, d_ff={d_ff}")
+        self.gated = check_activation(activation) in GATED
+        self.activation = ACTIVATIONS[GATED.get(activation, activation)]
+        self.up = nn.Linear(d_model, 2 * d_ff if self.gated else d_ff, bias=bias)
+        self.down = nn.Linear(d_ff, d_model, bias=bias)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(…, D) → (…, D)."""
+        x = self.up(x)  # (…, F) or (…, 2F)
+        if self.gated:
+            gate, x = x.chunk(2, -1)
+            x = self.activation(gate) * x
+        else:
+            x = self.activation(x)
+        return self.down(self.dropout(x))
+
+
+def check_activation(name: str) -> str:
+    """The name, or ValueError with the known ones."""
+    if name not in ACTIVATIONS and name not in GATED:
+        raise ValueError(f"activation must be one of {[*ACTIVATIONS, *GATED]}, got {name!r}")
+    return name
+
+
+def _check_norm(width: int, eps: float, implementation: str) -> None:
+    if width < 1 or eps < 0:
+        raise ValueError(f"expected a width of at least 1 and eps ≥ 0, got {width} and {eps}")
+    if implementation not in ("auto", "reference", "fused"):
+        raise ValueError(f"implementation: auto, reference or fused, got {implementation!r}")
+
+
+def _check_width(x: Tensor, width: int) -> None:
+    if x.shape[-1] != width:
+        raise ValueError(f"expected (…, {width}), got {tuple(x.shape)}")
