@@ -145,7 +145,7 @@ def test_away_from_a_checkout_load_reads_the_package_and_save_says_why_it_cannot
     record.save("shipped", **GOOD, folder=packaged)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(record, "__file__", str(tmp_path / "record.py"))
-    monkeypatch.setattr(record, "_PACKAGED", packaged)
+    monkeypatch.setattr(record, "PACKAGED", packaged)
     assert record.load("shipped")["metrics"] == GOOD["metrics"]
     with pytest.raises(FileNotFoundError, match=r"chapters/results.*checkout of the book"):
         record.save("new", **GOOD)

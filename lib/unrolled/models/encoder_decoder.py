@@ -6,7 +6,7 @@ import math
 
 from torch import Tensor, nn
 
-from unrolled.models.transformer import Stack, padding_of, embed, initialise
+from unrolled.models.transformer import Stack, embed, initialise, padding_of
 from unrolled.models.transformer_config import TransformerConfig
 
 

@@ -45,15 +45,17 @@ class KeyValueCache:
                 f"{k.shape[2]} more do not fit"
             )
         if self._room is None:
-            self._room = _Room(*(x.new_zeros((*x.shape[:2], self.capacity, x.shape[3]))
-                                 for x in (k, v)))  # fmt: skip
+            with torch.inference_mode(False):  # what generation began may be read on outside it
+                self._room = _Room(*(x.new_zeros((*x.shape[:2], self.capacity, x.shape[3]))
+                                     for x in (k, v)))  # fmt: skip
         elif self._room.keys.shape[:2] != k.shape[:2]:
             raise ValueError(
                 f"the cache holds (B, G) = {tuple(self._room.keys.shape[:2])}, "
                 f"got {tuple(k.shape[:2])}"
             )
         elif self._room.taken != start:  # another fork has written here
-            self._room = _Room(self._room.keys.clone(), self._room.values.clone())
+            with torch.inference_mode(False):
+                self._room = _Room(self._room.keys.clone(), self._room.values.clone())
         self._room.keys[:, :, start:end] = k.detach()
         self._room.values[:, :, start:end] = v.detach()
         self.length = self._room.taken = end
@@ -94,15 +96,18 @@ class MultiHeadAttention(nn.Module):
 
         d_source: width of what keys and values are made from, D when left out. dropout: of the
         weights, in training. scale: of the scores, 1/√K when left out. Raises ValueError when H
-        does not divide D (and head_dim is left out) or G does not divide H.
+        does not divide D (and head_dim is left out), G does not divide H, a size is below 1, or
+        dropout is out of [0, 1).
         """
         super().__init__()
         n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
-        if min(d_model, n_heads, n_kv_heads) < 1:
-            raise ValueError(
-                f"sizes must be at least 1, got d_model={d_model}, n_heads={n_heads}, "
-                f"n_kv_heads={n_kv_heads}"
-            )
+        d_source = d_model if d_source is None else d_source
+        sizes = {"d_model": d_model, "n_heads": n_heads, "n_kv_heads": n_kv_heads,
+                 "head_dim": 1 if head_dim is None else head_dim, "d_source": d_source}  # fmt: skip
+        if min(sizes.values()) < 1:
+            raise ValueError(f"sizes must be at least 1, got {sizes}")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout must lie in [0, 1), got {dropout}")
         if head_dim is None and d_model % n_heads:
             raise ValueError(f"n_heads={n_heads} does not divide d_model={d_model}")
         if n_heads % n_kv_heads:
@@ -112,7 +117,7 @@ class MultiHeadAttention(nn.Module):
         self.dropout, self.scale = dropout, scale
         inner, groups = n_heads * self.head_dim, n_kv_heads * self.head_dim
         self.q_proj = nn.Linear(d_model, inner, bias=bias)
-        self.kv_proj = nn.Linear(d_source or d_model, 2 * groups, bias=bias)
+        self.kv_proj = nn.Linear(d_source, 2 * groups, bias=bias)
         self.o_proj = nn.Linear(inner, d_model, bias=bias)
 
     def forward(
@@ -133,7 +138,9 @@ class MultiHeadAttention(nn.Module):
         source: x itself when left out. mask, bias, causal, implementation: as in `attend`, over all
         keys, those of the cache included. rotary: turns queries and keys by their positions, which
         go on from the cache's length. with_weights: also return the weights (B, H, T, S).
+        Raises ValueError for another shape of x or source.
         """
+        self._check(x, source)
         start = 0 if cache is None else cache.length
         q = self._split(self.q_proj(x), self.n_heads)  # (B, H, T, K)
         k, v = self.kv_proj(x if source is None else source).chunk(2, -1)
@@ -150,6 +157,16 @@ class MultiHeadAttention(nn.Module):
         output, weights = result if with_weights else (result, None)
         output = self.o_proj(output.transpose(1, 2).flatten(2))  # (B, T, D)
         return (output, weights) if with_weights else output
+
+    def _check(self, x: Tensor, source: Tensor | None) -> None:
+        D, D_source = self.q_proj.in_features, self.kv_proj.in_features
+        if x.ndim != 3 or x.shape[2] != D:
+            raise ValueError(f"expected x (B, T, {D}), got {tuple(x.shape)}")
+        source = x if source is None else source
+        if source.ndim != 3 or source.shape[2] != D_source or len(source) != len(x):
+            raise ValueError(
+                f"expected source ({len(x)}, S, {D_source}), got {tuple(source.shape)}"
+            )
 
     def _split(self, x: Tensor, n: int) -> Tensor:
         """(B, T, n·K) → (B, n, T, K)."""
@@ -171,36 +188,38 @@ class MultiHeadAttention(nn.Module):
         q (H·K, D), k and v (G·K, D_source), o (D, H·K); or qkv, the first three one below the
         other, as torch's MultiheadAttention has them. biases: by the same names, each (outputs,);
         those that are left out become 0. Raises ValueError for shapes that do not fit, and for
-        biases where there are none to load.
+        biases where there are none to load; then nothing has changed.
         """
-        (H, K, G) = (self.n_heads, self.head_dim, self.n_kv_heads)
-        sizes, biases = (H * K, G * K, G * K), dict(biases or {})
-        if (qkv is None) == (q is None or k is None or v is None):
+        separate = [x is not None for x in (q, k, v)]
+        if any(separate) != all(separate) or all(separate) == (qkv is not None):
             raise ValueError("expected either q, k and v, or qkv")
+        weights, biases = {"q": q, "k": k, "v": v, "o": o}, dict(biases or {})
         if qkv is not None:
-            if qkv.shape[0] != sum(sizes):
-                raise ValueError(f"expected qkv ({sum(sizes)}, D), got {tuple(qkv.shape)}")
-            q, k, v = qkv.split(sizes)
-            if "qkv" in biases:
-                biases |= zip("qkv", biases.pop("qkv").split(sizes), strict=True)
+            weights |= self._cut(qkv)
+        if "qkv" in biases:
+            biases |= self._cut(biases.pop("qkv"))
         if unknown := set(biases) - set("qkvo"):
             raise ValueError(f"biases are named q, k, v, o (or qkv), got {sorted(unknown)}")
         if biases and self.q_proj.bias is None:
             raise ValueError("this attention has no biases to load")
-        for name, weight, part in (
-            ("q", q, self.q_proj.weight),
-            ("k", k, self.kv_proj.weight[: G * K]),
-            ("v", v, self.kv_proj.weight[G * K :]),
-            ("o", o, self.o_proj.weight),
-        ):
-            if weight.shape != part.shape:
-                raise ValueError(f"expected {name} {tuple(part.shape)}, got {tuple(weight.shape)}")
-            part.copy_(weight)
+        pairs = [(name, weights[name], part) for name, part in self._parts("weight").items()]
         if self.q_proj.bias is not None:
-            for name, part in (
-                ("q", self.q_proj.bias),
-                ("k", self.kv_proj.bias[: G * K]),
-                ("v", self.kv_proj.bias[G * K :]),
-                ("o", self.o_proj.bias),
-            ):
-                part.copy_(biases[name]) if name in biases else part.zero_()
+            for name, part in self._parts("bias").items():
+                pairs.append((f"bias {name}", biases.get(name, torch.zeros_like(part)), part))
+        for name, tensor, part in pairs:
+            if tensor.shape != part.shape:
+                raise ValueError(f"expected {name} {tuple(part.shape)}, got {tuple(tensor.shape)}")
+        for _, tensor, part in pairs:
+            part.copy_(tensor)
+
+    def _parts(self, kind: str) -> dict[str, Tensor]:
+        """Views of the weights, or of the biases, of queries, keys, values and outputs."""
+        k, v = getattr(self.kv_proj, kind).chunk(2)
+        return {"q": getattr(self.q_proj, kind), "k": k, "v": v, "o": getattr(self.o_proj, kind)}
+
+    def _cut(self, qkv: Tensor) -> dict[str, Tensor]:
+        """q, k and v that stand one below the other."""
+        sizes = [self.q_proj.out_features, *[self.kv_proj.out_features // 2] * 2]
+        if qkv.shape[0] != sum(sizes):
+            raise ValueError(f"expected qkv ({sum(sizes)}, …), got {tuple(qkv.shape)}")
+        return dict(zip("qkv", qkv.split(sizes), strict=True))

@@ -21,12 +21,14 @@ def sinusoidal(
 ) -> Tensor:
     """(n, D): PE[p, 2i] = sin(p / base^(2i/D)), PE[p, 2i + 1] = cos of the same; p from `start` on.
 
-    Raises ValueError for an odd D. Source: Vaswani et al. (2017), section 3.5.
+    Computed in float64, returned in torch's default dtype. Raises ValueError for an odd D.
+    Source: Vaswani et al. (2017), section 3.5.
     """
     if n < 0 or d_model < 2 or d_model % 2:
         raise ValueError(f"expected n ≥ 0 and an even d_model ≥ 2, got {n} and {d_model}")
     angles = _angles(torch.arange(start, start + n, device=device), d_model, base)
-    return torch.stack([angles.sin(), angles.cos()], -1).flatten(1).float()  # sin, cos, sin, …
+    pairs = torch.stack([angles.sin(), angles.cos()], -1)
+    return pairs.flatten(1).to(torch.get_default_dtype())  # sin, cos, sin, …
 
 
 def alibi_slopes(n_heads: int) -> Tensor:
@@ -38,7 +40,7 @@ def alibi_slopes(n_heads: int) -> Tensor:
     """
     if n_heads < 1:
         raise ValueError(f"n_heads must be at least 1, got {n_heads}")
-    lower = 2 ** int(math.log2(n_heads))
+    lower = 2 ** (n_heads.bit_length() - 1)
     slopes = [2.0 ** (-8 * (i + 1) / lower) for i in range(lower)]
     slopes += [2.0 ** (-4 * (i + 1) / lower) for i in range(0, 2 * (n_heads - lower), 2)]
     return torch.tensor(slopes)

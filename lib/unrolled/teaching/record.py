@@ -23,7 +23,7 @@ import numpy as np
 REQUIRED = (
     "name", "config", "seeds", "commit", "device", "versions", "curve", "metrics", "seconds",
 )  # fmt: skip
-_PACKAGED = Path(str(resources.files("unrolled.teaching"))) / "results"
+PACKAGED = Path(str(resources.files("unrolled.teaching"))) / "results"
 
 
 def save(
@@ -102,7 +102,7 @@ def names(folder: Path | None = None) -> tuple[str, ...]:
 def results_folder() -> Path:
     """`chapters/results` of the checkout, or else the copy that came with the package."""
     root = _checkout()
-    return _PACKAGED if root is None else root / "chapters" / "results"
+    return PACKAGED if root is None else root / "chapters" / "results"
 
 
 def _checkout() -> Path | None:

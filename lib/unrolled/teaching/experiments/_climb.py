@@ -82,22 +82,24 @@ def climb(
     *,
     corpus: str = CORPUS,
     seeds: Sequence[int] = SEEDS,
-    lrs: Sequence[float],
+    lrs: Sequence[float] = (),
     search_steps: int = SEARCH_STEPS,
     keep: Callable[[int, nn.Module], None] | None = None,
 ) -> dict:
     """What a record of the row holds: `curve` is one entry for each validation of each seed.
 
-    The learning rate is the best of `lrs` after search_steps updates, by validation, with a seed
-    of its own. The row's scores are means over the seeds, and so are its seconds: processor time of
+    The learning rate is the recipe's, or else the best of `lrs` after search_steps updates, by
+    validation, with a seed of its own. The row's scores are means over the seeds, and so are its seconds: processor time of
     one training on one thread, which does not depend on what else the machine does. `keep` is given
     every seed and its trained model.
     """
     course = Course.load(corpus)
-    found = search(course, replace(recipe, n_steps=search_steps), lrs)
-    finished = [f for f in found if f["valid_bits_per_character"] is not None]
-    best = min(finished, key=lambda f: f["valid_bits_per_character"])["lr"]
-    recipe = replace(recipe, lr=best)
+    found = []
+    if recipe.lr is None:
+        found = search(course, replace(recipe, n_steps=search_steps), lrs)
+        finished = [f for f in found if f["valid_bits_per_character"] is not None]
+        best = min(finished, key=lambda f: f["valid_bits_per_character"])["lr"]
+        recipe = replace(recipe, lr=best)
     rows, curve = [], []
     for seed in seeds:
         begin = time.process_time()

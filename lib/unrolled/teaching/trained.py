@@ -1,0 +1,67 @@
+"""Trained Transformers that ship with the book, so that a chapter can look into one at once.
+
+One file for each, `results/<name>.npz` beside the record of the same name: the configuration and
+the weights in half precision. The experiment that makes the record makes the file.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from unrolled.models.transformer import TransformerLM
+from unrolled.models.transformer_config import TransformerConfig
+from unrolled.teaching import record
+
+CONFIG = "config"  # the entry of the file that is no weight
+
+
+def save(name: str, model: TransformerLM, folder: Path | None = None) -> Path:
+    """Write the model's configuration and weights (float16) and return the file's path.
+
+    folder: by default where the records are, and then a copy goes into the package, as with them.
+    Raises TypeError for another model, ValueError for weights that float16 cannot hold.
+    """
+    if not isinstance(model, TransformerLM):
+        raise TypeError(f"expected a TransformerLM, got {type(model).__name__}")
+    weights = {}
+    for key, value in model.state_dict().items():
+        if key == "head.weight" and model.config.tied:
+            continue
+        weights[key] = value.detach().cpu().numpy().astype(np.float16)
+        if not np.isfinite(weights[key]).all():
+            raise ValueError(f"{key} does not fit into float16: it holds {value.abs().max()}")
+    config = np.frombuffer(json.dumps(asdict(model.config)).encode(), dtype=np.uint8)
+    places = [record.results_folder(), record.PACKAGED] if folder is None else [folder]
+    for place in dict.fromkeys(places):
+        place.mkdir(parents=True, exist_ok=True)
+        np.savez_compressed(place / f"{name}.npz", **{CONFIG: config}, **weights)
+    return places[0] / f"{name}.npz"
+
+
+def load(name: str, folder: Path | None = None) -> TransformerLM:
+    """The model, in float32 and in evaluation mode. Raises KeyError naming the known ones."""
+    folder = record.results_folder() if folder is None else folder
+    if name not in names(folder):
+        known = ", ".join(names(folder)) or "none yet"
+        raise KeyError(f"there is no trained model {name!r} in {folder}; known: {known}")
+    with np.load(folder / f"{name}.npz", allow_pickle=False) as file:
+        config = TransformerConfig(**json.loads(file[CONFIG].tobytes()))
+        weights = {
+            key: torch.from_numpy(file[key].astype(np.float32)) for key in file if key != CONFIG
+        }
+    model = TransformerLM(config)
+    if config.tied:
+        weights["head.weight"] = weights["embedding.weight"]
+    model.load_state_dict(weights)
+    return model.eval()
+
+
+def names(folder: Path | None = None) -> tuple[str, ...]:
+    """Names of the trained models, sorted."""
+    folder = record.results_folder() if folder is None else folder
+    return tuple(sorted(path.stem for path in folder.glob("*.npz")))
