@@ -1,0 +1,194 @@
+"""Chapter 18: where the norm stands, how deep the stack is, and whether the learning rate warms up.
+
+Small Transformers read Shakespeare, one character after the other. They differ in the place of the
+norm (before each sub-layer or after it), the number of blocks, the peak of Adam's learning rate and
+the warm-up; with one seed all read the same windows. No clipping, no decay of the rate, so that a
+failure has nowhere to hide. Matrices start from Glorot & Bengio's uniform distribution, which Xiong
+et al. (2020), whose question this is, took too; in some arms they start small, as GPT-2's do. The
+last arms compare activations at equal parameters. Alone on one core the record takes some 11
+minutes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+
+import numpy as np
+import torch
+from torch import nn
+
+from unrolled.data import corpora
+from unrolled.data.batches import Batch, random_windows
+from unrolled.data.tokens import CharTokenizer
+from unrolled.models.layers import GATED
+from unrolled.models.transformer import TransformerLM
+from unrolled.models.transformer_config import TransformerConfig
+from unrolled.training.fit import DivergedError, FitConfig, cross_entropy, fit
+from unrolled.training.metrics import bits
+
+CORPUS = "shakespeare-small"
+WIDTH, N_HEADS, WINDOW, BATCH_SIZE = 32, 2, 32, 16
+PLACES = ("pre", "post")
+INITS = ("glorot", "small")
+EVERY = 20  # updates whose mean loss makes a point of the curve
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arm:
+    """One setting, trained with every seed."""
+
+    place: str  # of the norm: "pre" or "post"
+    depth: int  # blocks
+    lr: float  # the peak
+    warmup: int  # updates; 0 for none
+    init: str = "glorot"  # or "small"
+    activation: str = "gelu"  # of the feed-forward layer; a gated one has two thirds of its width
+
+
+def grid(
+    depths: Sequence[int], lrs: Sequence[float], warmups: Sequence[int], **options
+) -> tuple[Arm, ...]:
+    """Both places of the norm with every depth, rate and warm-up."""
+    return tuple(
+        Arm(place=place, depth=depth, lr=lr, warmup=warmup, **options)
+        for depth in depths
+        for lr in lrs
+        for warmup in warmups
+        for place in PLACES
+    )
+
+
+DEPTHS, LRS, WARMUPS = (2, 6, 12), (1e-3, 3e-3, 1e-2), (0, 200)
+ACTIVATIONS = ("relu", "gelu", "geglu", "swiglu")
+ARMS = (
+    *grid(DEPTHS, LRS, WARMUPS),
+    *grid((12,), (3e-4,), (0,)),
+    *grid((12,), (1e-2,), WARMUPS, init="small"),
+    *(Arm(place="pre", depth=2, lr=1e-2, warmup=0, activation=a) for a in ACTIVATIONS[::-1]
+      if a != "gelu"),
+)  # fmt: skip
+
+
+def inner_width(activation: str) -> int:
+    """F: 4·D, and two thirds of it where there are three matrices instead of two."""
+    return round(4 * WIDTH * 2 / 3) if activation in GATED else 4 * WIDTH
+
+
+def fresh(
+    place: str, depth: int, *, seed: int, init: str = "glorot", activation: str = "gelu"
+) -> TransformerLM:
+    """An untrained model; torch's own generator stays as it was.
+
+    "glorot": matrices of the blocks uniform with variance 2 / (inputs + outputs), embeddings and
+    positions such that their sum has variance 1. "small": N(0, 0.02²), the last matrix of each
+    sub-layer smaller by 1/√(2·depth).
+    """
+    if init not in INITS:
+        raise ValueError(f"init must be one of {INITS}, got {init!r}")
+    config = TransformerConfig(
+        vocab_size=text()[0].vocab_size, d_model=WIDTH, n_layers=depth, n_heads=N_HEADS,
+        context_length=WINDOW, d_ff=inner_width(activation), activation=activation,
+        norm_place=place, tied=False,
+    )  # fmt: skip
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = TransformerLM(config)
+        if init == "glorot":
+            _glorot(model)
+    return model
+
+
+@torch.no_grad()
+def _glorot(model: TransformerLM) -> None:
+    for name, parameter in model.named_parameters():
+        if name.startswith(("embedding", "stack.position")):
+            nn.init.normal_(parameter, std=0.5**0.5)
+        elif parameter.ndim == 2:
+            two = "kv_proj" in name or parameter.shape[0] == 2 * model.config.inner
+            for part in parameter.chunk(2 if two else 1):  # keys, values; gate, up
+                nn.init.xavier_uniform_(part)
+
+
+@cache
+def text() -> tuple[CharTokenizer, np.ndarray, np.ndarray]:
+    """The characters, and the ids of training and validation text."""
+    corpus = corpora.load(CORPUS)
+    tokenizer = CharTokenizer.train(corpus.train)
+    return tokenizer, tokenizer.encode(corpus.train), tokenizer.encode(corpus.valid)
+
+
+def held_out(n_windows: int = 256) -> Batch:
+    """The same windows of the validation text in every run."""
+    rng = np.random.default_rng(1_000)
+    return random_windows(rng, text()[2], batch_size=n_windows, window=WINDOW)
+
+
+def by_frequency() -> float:
+    """Bits per character of a model that knows how frequent each character is, and no more."""
+    tokenizer, train_ids, _ = text()
+    counts = np.bincount(train_ids, minlength=tokenizer.vocab_size) + 1.0
+    return float(-np.log2(counts / counts.sum())[held_out()[1]].mean())
+
+
+def train(arm: Arm, *, seed: int, n_steps: int) -> dict:
+    """The arm's row of the record: bits per character at the end on validation, and on the way on
+    training text, in means of EVERY updates. Where the loss was no longer finite, `updates` is less
+    than n_steps and the bits may be None."""
+    model = fresh(arm.place, arm.depth, seed=seed, init=arm.init, activation=arm.activation)
+    rng = np.random.default_rng(seed)
+    size = {"batch_size": BATCH_SIZE, "window": WINDOW}
+    batches = iter(lambda: random_windows(rng, text()[1], **size), None)
+    config = FitConfig(
+        n_steps=n_steps, lr=arm.lr, optimizer="adam", betas=(0.9, 0.98), clip=None,
+        warmup=min(arm.warmup, n_steps), seed=seed,
+    )  # fmt: skip
+    try:
+        history = fit(model, batches, config, progress=False).history
+    except DivergedError as error:
+        history = error.history
+    losses = np.array(history.train_loss)
+    points = [losses[i : i + EVERY].mean() for i in range(0, len(losses), EVERY)]
+    return {
+        **asdict(arm),
+        "seed": seed,
+        "updates": len(losses),
+        "bits": round(found, 3) if math.isfinite(found := evaluate(model)) else None,
+        "curve": [round(float(bits(point)), 3) for point in points],
+    }
+
+
+@torch.no_grad()
+def evaluate(model: nn.Module) -> float:
+    """Bits per character on the held-out windows."""
+    tokens, targets = (torch.from_numpy(a) for a in held_out())
+    return float(bits(cross_entropy(model(tokens), targets).mean().item()))
+
+
+def run(arms: Sequence[Arm] = ARMS, seeds: Sequence[int] = (0, 1, 2), n_steps: int = 400) -> dict:
+    """Every arm with every seed.
+
+    metrics: "runs", one row of `train` for each without its curve; "by_frequency", bits per
+    character of guessing by frequency. curve: the curves, in the order of the runs.
+    """
+    rows = [train(arm, seed=seed, n_steps=n_steps) for arm in arms for seed in seeds]
+    curves = [{"bits": row.pop("curve")} for row in rows]
+    config = {
+        "width": WIDTH, "n_heads": N_HEADS, "window": WINDOW, "batch_size": BATCH_SIZE,
+        "optimizer": "adam", "betas": [0.9, 0.98], "clip": None, "n_steps": n_steps,
+        "every": EVERY, "corpus": CORPUS,
+        "depths": sorted({arm.depth for arm in arms}), "lrs": sorted({arm.lr for arm in arms}),
+        "warmups": sorted({arm.warmup for arm in arms}),
+        "parameters": {str(d): _count(d) for d in sorted({arm.depth for arm in arms})},
+        "by_activation": {a: _count(1, a) for a in sorted({arm.activation for arm in arms})},
+    }  # fmt: skip
+    metrics = {"runs": rows, "by_frequency": round(by_frequency(), 3)}
+    return {"config": config, "seeds": [*seeds], "metrics": metrics, "curve": curves}
+
+
+def _count(depth: int, activation: str = "gelu") -> int:
+    """Parameters in the blocks."""
+    blocks = fresh("pre", depth, seed=0, activation=activation).stack.blocks
+    return sum(p.numel() for p in blocks.parameters())
