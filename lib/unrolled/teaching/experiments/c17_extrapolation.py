@@ -1,0 +1,145 @@
+"""Chapter 17's question: which way of telling the position still works on longer texts?
+
+About 11 minutes on one core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from unrolled.data import corpora
+from unrolled.data.batches import random_windows
+from unrolled.models.transformer import TransformerLM
+from unrolled.models.transformer_config import TransformerConfig
+from unrolled.teaching.ladder import Course
+from unrolled.training.fit import FitConfig, cross_entropy, fit
+from unrolled.training.metrics import bits
+
+CORPUS = "shakespeare-small"
+# "relative" has T5's buckets up to a distance of 32, which every window of training reaches;
+# "relative, 128" has them as T5 does, so that its last ones are never trained.
+SCHEMES = ("sinusoidal", "learned", "rotary", "alibi", "relative", "relative, 128", "none")
+REFERENCE = "rotary"  # the scheme that is also trained on windows of the longest length
+SEEDS = (0, 1, 2)
+TRAIN_LENGTH = 64
+LENGTHS = (32, 64, 96, 128, 192, 256, 384)
+TOKENS = 1536  # in a batch: 24 windows of 64, or 4 of 384
+SCORED = 32  # the last tokens of a window, which have the most to look back at
+BIN = 16  # positions in one point of a curve
+
+
+def build(scheme: str, vocab_size: int, context_length: int, seed: int) -> TransformerLM:
+    """Two blocks of width 64 with four heads; nothing but the position differs between schemes."""
+    torch.manual_seed(seed)
+    position, _, distance = scheme.partition(", ")
+    config = TransformerConfig(
+        vocab_size=vocab_size, d_model=64, n_layers=2, n_heads=4, context_length=context_length,
+        position=position, max_distance=int(distance or 32), scale_embedding=True, init_std=0.1,
+    )  # fmt: skip
+    return TransformerLM(config)
+
+
+def train(
+    model: TransformerLM, tokens: np.ndarray, *, length: int, n_steps: int, seed: int
+) -> list[float]:
+    """Train on random windows of one length; the loss of every update in bits.
+
+    Without weight decay: the rows of a learned table that no window reaches stay as they began.
+    """
+    rng = np.random.default_rng(seed)
+    size = {"batch_size": max(1, TOKENS // length), "window": length}
+    batches = iter(lambda: random_windows(rng, tokens, **size), None)
+    config = FitConfig(
+        n_steps=n_steps, lr=6e-3, betas=(0.9, 0.99), schedule="cosine",
+        warmup=max(1, n_steps // 20), final_factor=0.05, seed=seed,
+    )  # fmt: skip
+    history = fit(model, batches, config, progress=False).history
+    return [bits(loss) for loss in history.train_loss]
+
+
+def windows(tokens: np.ndarray, n: int, longest: int) -> np.ndarray:
+    """n windows of longest + 1 tokens, (n, longest + 1), spread evenly over the text."""
+    ends = np.linspace(longest + 1, len(tokens), n).astype(int)
+    return tokens[ends[:, None] + np.arange(-longest - 1, 0)]
+
+
+@torch.no_grad()
+def losses(model: TransformerLM, texts: np.ndarray, batch_size: int = 32) -> np.ndarray:
+    """Bits for every token of texts (N, T + 1) but the first: (N, T)."""
+    rows = [
+        cross_entropy(model(text[:, :-1]), text[:, 1:])
+        for text in torch.from_numpy(texts).split(batch_size)
+    ]
+    return bits(torch.cat(rows).double().numpy())
+
+
+def by_length(model: TransformerLM, texts: np.ndarray, lengths: Sequence[int]) -> list[float]:
+    """Bits for the last SCORED tokens of texts, where the model reads the last `length` tokens.
+
+    What is scored is the same at every length: only what stands before it grows.
+    """
+    return [float(losses(model, texts[:, -n - 1 :])[:, -SCORED:].mean()) for n in lengths]
+
+
+def by_position(model: TransformerLM, texts: np.ndarray) -> list[float]:
+    """Bits by position in the longest windows, a mean over every BIN positions."""
+    per_position = losses(model, texts).mean(axis=0)
+    n = len(per_position) // BIN
+    return per_position[: n * BIN].reshape(n, BIN).mean(axis=1).tolist()
+
+
+def cosines(model: TransformerLM, n: int) -> list[list[float]]:
+    """Cosines (n, n) of the first rows of a learned table, to three decimals."""
+    rows = torch.nn.functional.normalize(model.stack.position.weight.detach()[:n], dim=-1)
+    return (rows @ rows.T).double().numpy().round(3).tolist()
+
+
+def run(
+    *,
+    corpus: str = CORPUS,
+    schemes: Sequence[str] = SCHEMES,
+    reference: str | None = REFERENCE,
+    seeds: Sequence[int] = SEEDS,
+    n_steps: int = 900,
+    train_length: int = TRAIN_LENGTH,
+    lengths: Sequence[int] = LENGTHS,
+    n_windows: int = 256,
+) -> dict:
+    """What the record holds; all losses are in bits per character of the validation plays.
+
+    metrics: `rows`, one for each scheme, with `bits` (seeds, lengths) by length; last the reference
+    trained on the longest windows, with as many tokens in a batch (None leaves it out); `table`,
+    the cosines of the first seed's learned rows. curve: bits by position in the longest windows.
+    """
+    course, longest = Course.load(corpus), max(lengths)
+    texts = windows(course.held_out["valid"][0], n_windows, longest)
+    runs = [(scheme, scheme, train_length) for scheme in schemes]
+    if reference is not None:
+        runs.append((f"{reference}, trained at {longest}", reference, longest))
+    rows, curve, table = [], [], None
+    for name, scheme, length in runs:
+        row = {"scheme": name, "train_length": length, "bits": [], "train_bits": []}
+        for seed in seeds:
+            model = build(scheme, course.vocab_size, longest, seed)
+            history = train(model, course.train, length=length, n_steps=n_steps, seed=seed)
+            row["train_bits"].append(float(np.mean(history[-max(1, n_steps // 10) :])))
+            row["bits"].append(by_length(model, texts, lengths))
+            curve += [
+                {"scheme": name, "seed": seed, "position": BIN * i, "bits": loss}
+                for i, loss in enumerate(by_position(model, texts))
+            ]
+            if scheme == "learned" and table is None:
+                table = cosines(model, train_length)
+        row["parameters"] = sum(p.numel() for p in model.parameters())
+        rows.append(row)
+    config = {
+        "corpus": corpus, "sha256": corpora.load(corpus).sha256, "n_steps": n_steps,
+        "train_length": train_length, "lengths": list(lengths), "n_windows": n_windows,
+        "tokens": TOKENS, "scored": SCORED, "bin": BIN, "d_model": 64, "n_layers": 2, "n_heads": 4,
+        "lr": 6e-3,
+    }  # fmt: skip
+    metrics = {"rows": rows, "table": table}
+    return {"config": config, "seeds": list(seeds), "curve": curve, "metrics": metrics}
