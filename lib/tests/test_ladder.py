@@ -13,7 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unrolled.models.ngram import NGram
-from unrolled.teaching import ladder
+from unrolled.teaching import ladder, trained
 from unrolled.teaching.experiments import _climb as climbing
 from unrolled.teaching.ladder import evaluate
 from unrolled.training.settings import History
@@ -122,10 +122,17 @@ def test_the_table_shows_every_row_and_keeps_a_place_for_what_is_not_recorded():
         assert f"{row['test_bits_per_byte']:.3f}" in line
 
 
-@pytest.mark.parametrize("name", ["ladder_rnn", "ladder_lstm"])
-def test_a_recurrent_row_is_searched_trained_over_seeds_and_scored_as_all_rows_are(
-    name, monkeypatch
-):
+SMALL = {"n_steps": 60, "batch_size": 4, "window": 11}
+NEURAL = {
+    "ladder_rnn": SMALL | {"hidden_size": 7, "width": 5},
+    "ladder_lstm": SMALL | {"hidden_size": 7, "width": 5},
+    "ladder_transformer": SMALL | {"d_model": 6, "n_layers": 1, "n_heads": 3, "d_ff": 7,
+                                   "windows": {"context_length": 11, "overlap": 5}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NEURAL)
+def test_a_neural_row_is_searched_trained_over_seeds_and_scored_as_all_rows_are(name, monkeypatch):
     module = importlib.import_module(f"unrolled.teaching.experiments.{name}")
     text = np.tile([0, 1, 2], 400)  # what a model of any kind learns at once
 
@@ -134,8 +141,11 @@ def test_a_recurrent_row_is_searched_trained_over_seeds_and_scored_as_all_rows_a
 
     held_out = {"valid": (text[:300], 300), "test": (text[:150], 150)}
     monkeypatch.setattr(climbing, "Course", Cycle)
-    recipe = replace(module.RECIPE, hidden_size=7, width=5, n_steps=60, batch_size=4, window=11)
+    recipe = replace(module.RECIPE, **NEURAL[name])
+    kept = []
+    monkeypatch.setattr(trained, "save", lambda name, model: kept.append(name))
     result = module.run(recipe, seeds=(3, 4), lrs=(1e-9, 3e-2), search_steps=20)
+    assert kept == [name] * (name == "ladder_transformer")
     assert result["config"]["recipe"]["lr"] == 3e-2
     assert [f["lr"] for f in result["config"]["search"]] == [1e-9, 3e-2]
     (row,) = result["metrics"]["rows"]
@@ -146,6 +156,15 @@ def test_a_recurrent_row_is_searched_trained_over_seeds_and_scored_as_all_rows_a
     assert max(scores) < 0.5 < np.log2(3)
     assert {point["seed"] for point in result["curve"]} == {3, 4}
     assert result["curve"][-1]["step"] == 60
+
+
+def test_a_recipe_with_a_learning_rate_is_not_searched(monkeypatch):
+    recipe = climbing.Recipe(name="any", lr=0.5)
+    monkeypatch.setattr(climbing.Course, "load", lambda corpus: None)
+    monkeypatch.setattr(climbing, "over_seeds", lambda rows: {})
+    result = climbing.climb(recipe, seeds=())
+    assert result["config"]["search"] == []
+    assert result["config"]["recipe"]["lr"] == 0.5
 
 
 def test_a_learning_rate_that_diverges_is_recorded_as_such(monkeypatch):

@@ -89,6 +89,8 @@ def _fused(q, k, v, mask, bias, causal, scale, dropout) -> Tensor:
     if bias is not None:
         bias = bias.to(q.dtype)
         mask = bias if mask is None else torch.where(mask, bias, -math.inf)
+    if mask is not None:
+        mask = torch.atleast_2d(mask)  # the kernel insists
     grouped = q.ndim == 4 and k.shape[1] != q.shape[1]
     output = nn.functional.scaled_dot_product_attention(
         q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=square, scale=scale,
@@ -125,13 +127,13 @@ def _check(q, k, v, mask, bias, causal) -> None:
         raise TypeError(f"a mask is boolean, True = may attend; got {mask.dtype}")
     scores = (*q.shape[:-1], k.shape[-2])
     for name, x in (("mask", mask), ("bias", bias)):
-        if x is None:
-            continue
-        try:
-            fits = torch.broadcast_shapes(x.shape, scores) == scores
-        except RuntimeError:
-            fits = False
-        if not fits:
+        if x is not None and not _broadcasts(x.shape, scores):
             raise ValueError(
                 f"{name} {tuple(x.shape)} does not broadcast to the scores {scores} of {shapes}"
             )
+
+
+def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
+    """Whether this shape fits into the other; torch.broadcast_shapes would first load sympy."""
+    pairs = zip(reversed(shape), reversed(to), strict=False)
+    return len(shape) <= len(to) and all(n in (1, m) for n, m in pairs)

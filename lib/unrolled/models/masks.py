@@ -67,14 +67,13 @@ def combine(*masks: Tensor | None) -> Tensor | None:
             raise TypeError(f"a mask is boolean, True = may attend; got {mask.dtype}")
     if not given:
         return None
-    try:
-        torch.broadcast_shapes(*(mask.shape for mask in given))
-    except RuntimeError as error:
-        shapes = ", ".join(str(tuple(mask.shape)) for mask in given)
-        raise ValueError(f"masks of shapes {shapes} do not broadcast") from error
     result = given[0]
     for mask in given[1:]:
-        result = result & mask
+        try:
+            result = result & mask
+        except RuntimeError as error:
+            shapes = ", ".join(str(tuple(mask.shape)) for mask in given)
+            raise ValueError(f"masks of shapes {shapes} do not go together: {error}") from error
     return result
 
 

@@ -24,6 +24,7 @@ RECORDS = {
     "ladder_feedforward": "feed-forward (chapter 8, to come)",
     "ladder_rnn": "RNN",
     "ladder_lstm": "LSTM",
+    "ladder_transformer": "Transformer",
 }
 
 Model = Callable[[np.ndarray], np.ndarray] | torch.nn.Module

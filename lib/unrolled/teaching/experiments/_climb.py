@@ -89,9 +89,9 @@ def climb(
     """What a record of the row holds: `curve` is one entry for each validation of each seed.
 
     The learning rate is the recipe's, or else the best of `lrs` after search_steps updates, by
-    validation, with a seed of its own. The row's scores are means over the seeds, and so are its seconds: processor time of
-    one training on one thread, which does not depend on what else the machine does. `keep` is given
-    every seed and its trained model.
+    validation, with a seed of its own. The row's scores are means over the seeds, and so are its
+    seconds: processor time of one training on one thread, which does not depend on what else the
+    machine does. `keep` is given every seed and its trained model.
     """
     course = Course.load(corpus)
     found = []
