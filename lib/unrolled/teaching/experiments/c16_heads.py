@@ -1,0 +1,156 @@
+"""How many things one head can fetch: texts read backwards, by heads, questions and readout.
+
+At each place i of a text of T symbols the network must say up to four symbols of it: the one at
+the mirrored place T − 1 − i, so that the text comes out reversed, and its neighbours on the left
+and on the right (around the ends), and its own. One attention layer without a mask must fetch
+them: nothing goes past it, so what is said came through a head. Positions are a learned table,
+added to the symbols. The readout behind the layer is linear, or has a hidden layer.
+
+All networks have the same width; more heads are narrower heads. About six minutes on one core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from unrolled.data.batches import Batch
+from unrolled.models.heads import MultiHeadAttention
+from unrolled.training.fit import FitConfig, cross_entropy, fit
+
+N_SYMBOLS, LENGTH, WIDTH, HIDDEN = 10, 12, 32, 128
+QUESTIONS = ("mirror", "left", "right", "own")
+READOUTS = ("linear", "hidden")
+N_TEST, LR = 500, 1e-2
+
+
+def sources(n_questions: int) -> np.ndarray:
+    """Where the answers stand: (n_questions, T), one row for each of the first of QUESTIONS."""
+    if not 1 <= n_questions <= len(QUESTIONS):
+        raise ValueError(f"n_questions must lie in 1 … {len(QUESTIONS)}, got {n_questions}")
+    i = np.arange(LENGTH)
+    return np.stack([LENGTH - 1 - i, (i - 1) % LENGTH, (i + 1) % LENGTH, i])[:n_questions]
+
+
+def texts(rng: np.random.Generator, n: int, n_questions: int) -> Batch:
+    """Random symbols (n, T), and the answers (n, T, n_questions)."""
+    tokens = rng.integers(N_SYMBOLS, size=(n, LENGTH))
+    return tokens, np.moveaxis(tokens[:, sources(n_questions)], 1, -1)
+
+
+class Reader(nn.Module):
+    """Symbols (B, T) → logits (B, T, n_questions, V) through one attention layer."""
+
+    def __init__(
+        self, n_heads: int, n_questions: int, readout: str = "linear", n_kv_heads: int | None = None
+    ):
+        """Raises ValueError for an unknown readout or what `MultiHeadAttention` refuses."""
+        super().__init__()
+        if readout not in READOUTS:
+            raise ValueError(f"readout must be one of {READOUTS}, got {readout!r}")
+        self.n_questions = n_questions
+        self.symbols, self.places = nn.Embedding(N_SYMBOLS, WIDTH), nn.Embedding(LENGTH, WIDTH)
+        self.attention = MultiHeadAttention(WIDTH, n_heads, n_kv_heads=n_kv_heads)
+        n_logits = n_questions * N_SYMBOLS
+        self.readout = (
+            nn.Linear(WIDTH, n_logits)
+            if readout == "linear"
+            else nn.Sequential(nn.Linear(WIDTH, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, n_logits))
+        )
+
+    def forward(self, tokens: Tensor, maps: list | None = None) -> Tensor:
+        """The logits; the weights (B, H, T, T) are appended to `maps`."""
+        x = self.symbols(tokens) + self.places.weight  # (B, T, D)
+        x, weights = self.attention(x, with_weights=True)
+        if maps is not None:
+            maps.append(weights)
+        return self.readout(x).unflatten(-1, (self.n_questions, N_SYMBOLS))
+
+
+def reader(*arguments, seed: int = 0, **options) -> Reader:
+    """A fresh `Reader` of these arguments; torch's own generator stays as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return Reader(*arguments, **options)
+
+
+def batches(seed: int, batch_size: int, n_questions: int) -> Iterator[Batch]:
+    """Fresh texts without end."""
+    rng = np.random.default_rng(seed)
+    while True:
+        yield texts(rng, batch_size, n_questions)
+
+
+@torch.no_grad()
+def score(model: Reader, seed: int = 0, n: int = N_TEST) -> dict:
+    """On n texts: `accuracy` of each question, mean `loss` in nats, and what the heads do.
+
+    `reads` has a row for each head and a column for each question: the mean weight that the head
+    puts on the place where that answer stands. `spread` is, for each head, how much its weight on
+    the mirrored place varies from text to text: a standard deviation, its mean over the places.
+    """
+    tokens, answers = texts(np.random.default_rng([seed, 1]), n, model.n_questions)
+    maps: list[Tensor] = []
+    logits, targets = model(torch.from_numpy(tokens), maps), torch.from_numpy(answers)
+    right = (logits.argmax(-1) == targets).double().mean((0, 1))  # (Q,)
+    places = np.arange(LENGTH)
+    on_answer = maps[0][:, :, places, sources(model.n_questions)]  # (B, H, Q, T)
+    return {
+        "accuracy": right.tolist(),
+        "loss": cross_entropy(logits, targets).mean().item(),
+        "reads": on_answer.double().mean((0, 3)).tolist(),
+        "spread": on_answer[:, :, 0].double().std(0).mean(-1).tolist(),
+    }
+
+
+def train(
+    n_heads: int,
+    n_questions: int,
+    readout: str,
+    seed: int,
+    *,
+    n_steps: int,
+    batch_size: int = 64,
+    n_kv_heads: int | None = None,
+) -> tuple[Reader, dict]:
+    """One reader trained, and its row of the record."""
+    model = reader(n_heads, n_questions, readout, n_kv_heads, seed=seed)
+    config = FitConfig(n_steps=n_steps, lr=LR, optimizer="adam", seed=seed)
+    fit(model, batches(seed, batch_size, n_questions), config, progress=False)
+    row = {"heads": n_heads, "questions": n_questions, "readout": readout, "seed": seed}
+    return model, row | score(model, seed)
+
+
+def mixture(n_questions: int, n: int = 20_000, seed: int = 0) -> float:
+    """Accuracy of the best guess by one who knows the answers, but not which belongs where."""
+    _, answers = texts(np.random.default_rng(seed), n // LENGTH, n_questions)
+    counts = (answers[..., None] == np.arange(N_SYMBOLS)).sum(-2)  # (n, T, V)
+    return float(counts.max(-1).mean() / n_questions)
+
+
+def run(
+    heads: Sequence[int] = (1, 2, 4, 8),
+    questions: Sequence[int] = (1, 2, 4),
+    readouts: Sequence[str] = READOUTS,
+    seeds: Sequence[int] = (0, 1, 2, 3, 4),
+    n_steps: int = 600,
+    batch_size: int = 64,
+) -> dict:
+    """The record: `metrics` has one row in `readers` for each network, and what `mixture` gives."""
+    rows = [
+        train(h, q, readout, seed, n_steps=n_steps, batch_size=batch_size)[1]
+        for readout in readouts
+        for q in questions
+        for h in heads
+        for seed in seeds
+    ]
+    config = {
+        "n_symbols": N_SYMBOLS, "length": LENGTH, "width": WIDTH, "hidden": HIDDEN,
+        "heads": [*heads], "questions": [*questions], "readouts": [*readouts],
+        "n_steps": n_steps, "batch_size": batch_size, "lr": LR, "n_test": N_TEST,
+    }  # fmt: skip
+    metrics = {"readers": rows, "mixture": {str(q): mixture(q) for q in questions}}
+    return {"config": config, "seeds": [*seeds], "metrics": metrics, "curve": []}

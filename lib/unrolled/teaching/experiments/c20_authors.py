@@ -1,0 +1,207 @@
+"""Chapter 20: Austen or Shakespeare? The ladder's Transformer fine-tuned on a few labelled passages
+against the same model from scratch, and against two n-gram models.
+
+About 5 minutes on one core.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from unrolled.data import corpora
+from unrolled.data.batches import shuffled
+from unrolled.data.tokens import CharTokenizer
+from unrolled.models.ngram import NGram
+from unrolled.models.transformer import TransformerLM
+from unrolled.teaching import trained
+from unrolled.training.fit import FitConfig, fit
+
+AUTHORS = ("Shakespeare", "Austen")
+SEEDS = (0, 1, 2, 3, 4)
+N_LABELLED = (8, 32, 128)
+LRS = (3e-4, 1e-3, 3e-3)
+LENGTH = 64  # characters of a passage, about a dozen words
+KINDS = ("fine-tuned", "from scratch")
+COUNTING = "two 3-gram models"
+
+
+@dataclass(frozen=True, eq=False)
+class Passages:
+    """texts (N), and labels (N,) int64, places in AUTHORS."""
+
+    texts: tuple[str, ...]
+    labels: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+def plain(text: str) -> str:
+    """Small letters and single spaces only: lines, capitals and signs would tell the author."""
+    return re.sub(r"[^a-z]+", " ", text.lower().replace("'", "")).strip()
+
+
+def draw(rng: np.random.Generator, n: int, split: str, *, length: int = LENGTH) -> Passages:
+    """n passages that begin with a word, as many of each author, in random order.
+
+    split "train": Shakespeare's validation plays and Austen's training chapters; "test": the test
+    plays and chapters. The ladder's Transformer was trained on other plays, so it has read none of
+    these; but it has read much of one of the two authors and nothing of the other.
+    """
+    if split not in ("train", "test") or n < 2 or n % 2:
+        raise ValueError(f"expected 'train' or 'test' and an even n >= 2, got {split!r} and {n}")
+    plays, novels = corpora.load("shakespeare"), corpora.load("austen")
+    sources = (plays.valid, novels.train) if split == "train" else (plays.test, novels.test)
+    texts = []
+    for source in map(plain, sources):
+        for start in rng.integers(len(source) - 2 * length, size=n // 2).tolist():
+            start = source.index(" ", start) + 1
+            texts.append(source[start : start + length])
+    order = rng.permutation(n)
+    return Passages(tuple(texts[i] for i in order), (order >= n // 2).astype(np.int64))
+
+
+class Classifier(nn.Module):
+    """softmax(h W_y + b): h is what a language model's stack holds at the last token, [extract].
+
+    The vocabulary gets one more entry for that token; the text begins with a new line, as every
+    text did in pre-training. Source: Radford et al. (2018), section 3.2, without the second
+    objective.
+    """
+
+    def __init__(self, model: TransformerLM, n_classes: int):
+        """A copy of the model is taken; the new row and the head are drawn by torch's generator."""
+        super().__init__()
+        self.model = copy.deepcopy(model)
+        old = self.model.embedding.weight.detach()
+        self.embedding = nn.Embedding(len(old) + 1, old.shape[1])
+        with torch.no_grad():
+            self.embedding.weight[:-1] = old
+            self.embedding.weight[-1] = old.std() * torch.randn(old.shape[1])
+        self.model.embedding, self.model.head = self.embedding, nn.Identity()
+        self.head = nn.Linear(old.shape[1], n_classes)
+        nn.init.zeros_(self.head.weight)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Logits (B, n_classes) of tokens (B, T) that end with [extract]."""
+        return self.head(self.model.stack(self.model.embed(tokens))[:, -1])
+
+
+def encode(tokenizer: CharTokenizer, texts: Sequence[str]) -> np.ndarray:
+    """[new line] text [extract] as rows of ids, (N, length + 2); texts of one length."""
+    rows = [tokenizer.encode("\n" + text) for text in texts]
+    return np.array([[*row, tokenizer.vocab_size] for row in rows])
+
+
+def fresh_like(model: TransformerLM, seed: int) -> TransformerLM:
+    """The same architecture before any training."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return TransformerLM(model.config)
+
+
+def finetune(
+    start: TransformerLM, labelled: Passages, tokenizer: CharTokenizer, *, seed: int, lr: float,
+    n_steps: int = 60, batch_size: int = 16,
+) -> Classifier:  # fmt: skip
+    """A classifier that began as `start`, all of it trained on the labelled passages."""
+    torch.manual_seed(seed)
+    classifier, rng = Classifier(start, len(AUTHORS)), np.random.default_rng(seed)
+    tokens = encode(tokenizer, labelled.texts)
+
+    def batches():
+        for rows in shuffled(rng, len(tokens), min(batch_size, len(tokens))):
+            yield tokens[rows], labelled.labels[rows]
+
+    class Epochs:
+        def __iter__(self):
+            return batches()
+
+    config = FitConfig(
+        n_steps=n_steps, lr=lr, betas=(0.9, 0.99), weight_decay=0.1, schedule="linear",
+        warmup=max(1, n_steps // 10), seed=seed,
+    )  # fmt: skip
+    fit(classifier, Epochs(), config, progress=False)
+    return classifier.eval()
+
+
+@torch.no_grad()
+def accuracy(classifier: Classifier, passages: Passages, tokenizer: CharTokenizer) -> float:
+    tokens = torch.from_numpy(encode(tokenizer, passages.texts))
+    guesses = torch.cat([classifier(part).argmax(-1) for part in tokens.split(100)])
+    return float((guesses.numpy() == passages.labels).mean())
+
+
+def by_counting(labelled: Passages, passages: Passages, tokenizer: CharTokenizer, order: int = 3):
+    """Accuracy of two n-gram models, one for each author, counted on the labelled passages: the
+    author under whose model a passage is more probable."""
+    models = []
+    for label in range(len(AUTHORS)):
+        pairs = zip(labelled.texts, labelled.labels, strict=True)
+        texts = [tokenizer.encode(text) for text, its in pairs if its == label]
+        models.append(NGram.fit(texts, order, tokenizer.vocab_size, "additive"))
+    scores = [[m.score(tokenizer.encode(text)).sum() for m in models] for text in passages.texts]
+    return float((np.argmax(scores, axis=1) == passages.labels).mean())
+
+
+def search(
+    starts: dict[str, TransformerLM], tokenizer: CharTokenizer, lrs: Sequence[float], n: int,
+    n_steps: int,
+) -> dict[str, list[dict]]:  # fmt: skip
+    """Accuracy at each learning rate, with a seed and passages of its own."""
+    rng = np.random.default_rng(100)
+    labelled, held_out = draw(rng, n, "train"), draw(rng, 300, "train")
+    found = {}
+    for kind, start in starts.items():
+        found[kind] = []
+        for lr in lrs:
+            model = finetune(start, labelled, tokenizer, seed=100, lr=lr, n_steps=n_steps)
+            found[kind].append({"lr": lr, "accuracy": accuracy(model, held_out, tokenizer)})
+    return found
+
+
+def run(
+    *,
+    model: TransformerLM | None = None,
+    n_labelled: Sequence[int] = N_LABELLED,
+    seeds: Sequence[int] = SEEDS,
+    lrs: Sequence[float] = LRS,
+    n_steps: int = 60,
+    n_test: int = 600,
+) -> dict:
+    """What the record holds: for each number of labelled passages and each kind the accuracies on
+    the test passages, one for each seed, which draws the labelled passages, too.
+
+    model: "ladder_transformer" when left out.
+    """
+    model = trained.load("ladder_transformer") if model is None else model
+    tokenizer = CharTokenizer.train(corpora.load("shakespeare").train)
+    starts = {KINDS[0]: model, KINDS[1]: fresh_like(model, seed=1)}
+    found = search(starts, tokenizer, lrs, n_labelled[len(n_labelled) // 2], n_steps)
+    best = {kind: max(rows, key=lambda row: row["accuracy"])["lr"] for kind, rows in found.items()}
+    test, rows = draw(np.random.default_rng(99), n_test, "test"), []
+    for n in n_labelled:
+        given = [draw(np.random.default_rng([seed, n]), n, "train") for seed in seeds]
+        right: dict[str, list[float]] = {kind: [] for kind in (*KINDS, COUNTING)}
+        for seed, labelled in zip(seeds, given, strict=True):
+            for kind in KINDS:
+                start = model if kind == KINDS[0] else fresh_like(model, seed)
+                options = {"seed": seed, "lr": best[kind], "n_steps": n_steps}
+                classifier = finetune(start, labelled, tokenizer, **options)
+                right[kind].append(accuracy(classifier, test, tokenizer))
+            right[COUNTING].append(by_counting(labelled, test, tokenizer))
+        rows += [
+            {"n_labelled": n, "kind": kind, "accuracy": scores} for kind, scores in right.items()
+        ]
+    config = {
+        "authors": [*AUTHORS], "length": LENGTH, "n_test": n_test, "n_steps": n_steps, "lr": best,
+        "search": found, "parameters": sum(p.numel() for p in model.parameters()),
+    }  # fmt: skip
+    return {"config": config, "seeds": [*seeds], "metrics": {"rows": rows}, "curve": []}
