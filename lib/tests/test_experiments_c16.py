@@ -46,19 +46,20 @@ def test_the_record_of_the_readers_is_json_with_a_row_for_each():
     assert all(0 <= weight <= 1 for r in rows for row in r["reads"] for weight in row)
 
 
-def test_reads_is_the_weight_on_the_place_of_the_answer():
+def test_reads_is_the_weight_on_the_answer_where_no_other_answer_stands():
     model = heads.reader(2, 2, seed=1)
-    with torch.no_grad():  # head 1 reads its own place only, which is mirror or left nowhere …
+    with torch.no_grad():  # head 1: place i reads i, 11 − i and i − 1 alike; head 2 reads all alike
         model.symbols.weight.zero_()
-        model.places.weight.copy_(30 * torch.eye(heads.LENGTH, heads.WIDTH))
-        for weight in (model.attention.q_proj.weight, model.attention.kv_proj.weight):
-            weight.zero_()
-            weight[:12, :12] = torch.eye(12)
-        for bias in (model.attention.q_proj.bias, model.attention.kv_proj.bias):
-            bias.zero_()
+        model.places.weight.copy_(torch.eye(heads.LENGTH, heads.WIDTH))
+        for linear in (model.attention.q_proj, model.attention.kv_proj):
+            linear.weight.zero_()
+            linear.bias.zero_()
+        asks = sum(np.eye(12)[row] for row in heads.sources(2)) + np.eye(12)
+        model.attention.q_proj.weight[:12, :12] = 200 * torch.from_numpy(asks > 0).T
+        model.attention.kv_proj.weight[:12, :12] = torch.eye(12)
     reads = heads.score(model)["reads"]
-    assert_close(reads[0], [0.0, 0.0], atol=1e-6, rtol=0)
-    assert_close(reads[1], [1 / 12, 1 / 12], atol=1e-6, rtol=0)  # … and head 2 reads all alike
+    assert_close(reads[0], [1 / 3, 1 / 3], atol=1e-6, rtol=0)
+    assert_close(reads[1], [1 / 12, 1 / 12], atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +145,7 @@ def test_the_record_of_the_ablation_is_json(monkeypatch):
     monkeypatch.setattr(ablation, "WINDOW", 8)
     monkeypatch.setattr(ablation, "language_model", lambda vocab, seed: tiny(1, 2, seed,
                         vocab_size=vocab, d_model=8, context_length=8))  # fmt: skip
-    result = ablation.run(seeds=(0, 1), n_steps=2, n_singles=64, n_pairs=32)
+    result = ablation.run(seeds=(0, 1), n_steps=2, n_characters=64)
     models = json.loads(json.dumps(result))["metrics"]["models"]
     assert [m["seed"] for m in models] == [0, 1]
     assert all(len(m["single"]) == 2 and len(m["pairs"]) == 1 for m in models)

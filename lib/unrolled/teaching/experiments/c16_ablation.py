@@ -136,7 +136,7 @@ def train(course: Course, seed: int, *, n_steps: int, **changes) -> TransformerL
     return model
 
 
-def ablate(model: TransformerLM, tokens: np.ndarray, start: int, *, pairs: bool = True) -> dict:
+def ablate(model: TransformerLM, tokens: np.ndarray, start: int) -> dict:
     """Bits per character: `whole`, and `lost` without each head and without each pair of heads.
 
     A row of `single` is {"head": [layer, head], "lost"}, one of `pairs` {"heads": [[…], […]],
@@ -149,38 +149,32 @@ def ablate(model: TransformerLM, tokens: np.ndarray, start: int, *, pairs: bool 
 
     whole, heads = cost(), all_heads(model)
     single = [{"head": [*head], "lost": cost(head) - whole} for head in heads]
-    both = [
-        {"heads": [[*a], [*b]], "lost": cost(a, b) - whole}
-        for a, b in (combinations(heads, 2) if pairs else ())
-    ]
-    return {"whole": whole, "single": single, "pairs": both}
+    pairs = [{"heads": [[*a], [*b]], "lost": cost(a, b) - whole} for a, b in combinations(heads, 2)]
+    return {"whole": whole, "single": single, "pairs": pairs}
 
 
 def run(
-    seeds: Sequence[int] = (0, 1, 2), n_steps: int = 2000, n_singles: int = 20_000,
-    n_pairs: int = 10_000, corpus: str = "shakespeare-small",
-) -> dict:  # fmt: skip
+    seeds: Sequence[int] = (0, 1, 2),
+    n_steps: int = 2000,
+    n_characters: int = 20_000,
+    corpus: str = "shakespeare-small",
+) -> dict:
     """The record: `metrics` has one row in `models` for each seed.
 
-    A row has `whole` and `single` of `ablate` on n_singles validation characters, its `pairs` on
-    the first n_pairs of them, and `habits`.
+    A row is what `ablate` gives on the first n_characters of the validation plays, and `habits`.
     """
     course = Course.load(corpus)
     valid = course.held_out["valid"][0]
     newline, space = course.newline, _space(corpus)
+    windows = torch.from_numpy(valid[: 32 * WINDOW].reshape(32, WINDOW))
     rows = []
     for seed in seeds:
         model = train(course, seed, n_steps=n_steps).eval()
-        windows = torch.from_numpy(valid[: 32 * WINDOW].reshape(32, WINDOW))
-        rows.append(
-            {"seed": seed, "habits": habits(model, windows, newline, space)}
-            | ablate(model, valid[:n_singles], newline, pairs=False)
-            | {"pairs": ablate(model, valid[:n_pairs], newline)["pairs"]}
-        )
+        found = habits(model, windows, newline, space)
+        rows.append({"seed": seed, "habits": found} | ablate(model, valid[:n_characters], newline))
     config = {
         "corpus": corpus, "n_steps": n_steps, "batch_size": BATCH_SIZE, "window": WINDOW,
-        "n_singles": n_singles, "n_pairs": n_pairs,
-        "parameters": sum(p.numel() for p in model.parameters()),
+        "n_characters": n_characters, "parameters": sum(p.numel() for p in model.parameters()),
         "n_layers": model.config.n_layers, "n_heads": model.config.n_heads,
         "d_model": model.config.d_model,
     }  # fmt: skip

@@ -89,20 +89,22 @@ def score(model: Reader, seed: int = 0, n: int = N_TEST) -> dict:
     """On n texts: `accuracy` of each question, mean `loss` in nats, and what the heads do.
 
     `reads` has a row for each head and a column for each question: the mean weight that the head
-    puts on the place where that answer stands. `spread` is, for each head, how much its weight on
-    the mirrored place varies from text to text: a standard deviation, its mean over the places.
+    puts on the place where that answer stands, and no other answer with it. `spread` is, for each
+    head, how much its weight on the mirrored place varies from text to text: a standard deviation,
+    its mean over the places.
     """
     tokens, answers = texts(np.random.default_rng([seed, 1]), n, model.n_questions)
     maps: list[Tensor] = []
     logits, targets = model(torch.from_numpy(tokens), maps), torch.from_numpy(answers)
     right = (logits.argmax(-1) == targets).double().mean((0, 1))  # (Q,)
-    places = np.arange(LENGTH)
-    on_answer = maps[0][:, :, places, sources(model.n_questions)]  # (B, H, Q, T)
+    places = sources(model.n_questions)  # (Q, T)
+    on_answer = maps[0][:, :, np.arange(LENGTH), places].double()  # (B, H, Q, T)
+    alone = torch.from_numpy((places[:, None] == places[None]).sum(1) == 1)  # (Q, T)
     return {
         "accuracy": right.tolist(),
         "loss": cross_entropy(logits, targets).mean().item(),
-        "reads": on_answer.double().mean((0, 3)).tolist(),
-        "spread": on_answer[:, :, 0].double().std(0).mean(-1).tolist(),
+        "reads": ((on_answer.mean(0) * alone).sum(-1) / alone.sum(-1)).tolist(),
+        "spread": on_answer[:, :, 0].std(0).mean(-1).tolist(),
     }
 
 

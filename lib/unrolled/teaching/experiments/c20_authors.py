@@ -152,12 +152,17 @@ def by_counting(labelled: Passages, passages: Passages, tokenizer: CharTokenizer
 
 
 def search(
-    starts: dict[str, TransformerLM], tokenizer: CharTokenizer, lrs: Sequence[float], n: int,
+    starts: dict[str, TransformerLM],
+    tokenizer: CharTokenizer,
+    lrs: Sequence[float],
+    *,
+    n: int,
+    n_held_out: int,
     n_steps: int,
-) -> dict[str, list[dict]]:  # fmt: skip
+) -> dict[str, list[dict]]:
     """Accuracy at each learning rate, with a seed and passages of its own."""
     rng = np.random.default_rng(100)
-    labelled, held_out = draw(rng, n, "train"), draw(rng, 300, "train")
+    labelled, held_out = draw(rng, n, "train"), draw(rng, n_held_out, "train")
     found = {}
     for kind, start in starts.items():
         found[kind] = []
@@ -184,7 +189,10 @@ def run(
     model = trained.load("ladder_transformer") if model is None else model
     tokenizer = CharTokenizer.train(corpora.load("shakespeare").train)
     starts = {KINDS[0]: model, KINDS[1]: fresh_like(model, seed=1)}
-    found = search(starts, tokenizer, lrs, n_labelled[len(n_labelled) // 2], n_steps)
+    found = search(
+        starts, tokenizer, lrs,
+        n=n_labelled[len(n_labelled) // 2], n_held_out=n_test, n_steps=n_steps,
+    )  # fmt: skip
     best = {kind: max(rows, key=lambda row: row["accuracy"])["lr"] for kind, rows in found.items()}
     test, rows = draw(np.random.default_rng(99), n_test, "test"), []
     for n in n_labelled:
