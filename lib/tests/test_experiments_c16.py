@@ -120,14 +120,15 @@ def test_places_by_a_worked_case():
     def read(habit, query):
         return marks[habit][query].nonzero().flatten().tolist()
 
-    assert read("self", 3) == [3]
-    assert read("previous", 3) == [2]
-    assert read("previous", 0) == []
-    assert [read("line start", i) for i in (2, 4, 6)] == [[0], [0], [5]]
+    assert read("itself", 3) == [3]
+    assert read("one back", 3) == [2]
+    assert read("one back", 0) == []
     assert [read("word start", i) for i in (1, 2, 4, 6)] == [[0], [0], [3], [5]]
+    assert read("spaces", 5) == [2]
+    assert read("line ends", 5) == [4]
     assert read("same letter", 6) == [1, 5]
-    assert read("after same letter", 6) == [2, 6]
-    assert read("after same letter", 3) == [1]
+    assert read("after same", 6) == [2, 6]
+    assert read("after same", 3) == [1]
 
 
 def test_a_head_that_attends_to_all_alike_has_the_habits_of_chance():

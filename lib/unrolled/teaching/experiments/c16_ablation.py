@@ -26,7 +26,7 @@ from unrolled.training.metrics import bits
 
 Head = tuple[int, int]  # layer, head; both from 0
 
-HABITS = ("self", "previous", "line start", "word start", "same letter", "after same letter")
+HABITS = ("itself", "one back", "word start", "spaces", "line ends", "same letter", "after same")
 WINDOW, BATCH_SIZE = 96, 16
 
 
@@ -74,10 +74,10 @@ def habits(model: TransformerLM, tokens: Tensor, newline: int, space: int, skip:
     """The mean weight each head puts on each of HABITS: {habit: (layers, heads)}, and "chance".
 
     tokens: (B, T), windows of text. Queries before position `skip` are left out. The habits: the
-    query's own place and the one before it; the nearest line start (the place after a newline) and
-    the nearest word start (after a space or newline), the query's own place included; all earlier
-    places with the query's own letter; all places after these. "chance" holds, for each habit, the
-    weight that a head gives them which attends to all it may see alike.
+    query's own place and the one before it; the nearest word start (the place after a space or
+    newline), the query's own place included; all spaces; all newlines; all earlier places with the
+    query's own letter; all places after these. "chance" holds, for each habit, the weight that a
+    head gives them which attends to all it may see alike.
     """
     maps: list[Tensor] = []
     model(tokens, maps=maps)
@@ -94,24 +94,26 @@ def habits(model: TransformerLM, tokens: Tensor, newline: int, space: int, skip:
 
 
 def places(tokens: Tensor, newline: int, space: int) -> dict[str, Tensor]:
-    """For each habit, which keys it means: (B, T, T) of 0 and 1, rows are queries."""
+    """For each habit, which keys it means: (B, T, T) of 0 and 1, rows are queries.
+
+    Places after the query may be among them; attention that looks back gives them nothing.
+    """
     B, T = tokens.shape
     i = torch.arange(T)
-    ends_line = tokens == newline
-    after = {}
-    for name, ends in (
-        ("line start", ends_line),
-        ("word start", ends_line | (tokens == space)),
-    ):
-        starts = torch.cat([torch.ones(B, 1, dtype=torch.bool), ends[:, :-1]], 1)  # (B, T)
-        last = torch.where(starts, i, -1).cummax(1).values  # (B, T): nearest start so far
-        after[name] = last[..., None] == i
+    ends_word = (tokens == newline) | (tokens == space)
+    starts = torch.cat([torch.ones(B, 1, dtype=torch.bool), ends_word[:, :-1]], 1)  # (B, T)
+    nearest = torch.where(starts, i, -1).cummax(1).values  # (B, T): the last start so far
     same = (tokens[:, :, None] == tokens[:, None, :]) & (i < i[:, None])  # (B, T, T)
-    follows = torch.cat([torch.zeros(B, T, 1, dtype=torch.bool), same[..., :-1]], -1)
-    eye = torch.eye(T, dtype=torch.bool).expand(B, T, T)
-    before = (i == i[:, None] - 1).expand(B, T, T)
-    kinds = (eye, before, after["line start"], after["word start"], same, follows)
-    return {habit: kind.float() for habit, kind in zip(HABITS, kinds, strict=True)}
+    marks = {
+        "itself": torch.eye(T, dtype=torch.bool),
+        "one back": i == i[:, None] - 1,
+        "word start": nearest[..., None] == i,
+        "spaces": (tokens == space)[:, None],
+        "line ends": (tokens == newline)[:, None],
+        "same letter": same,
+        "after same": torch.cat([torch.zeros(B, T, 1, dtype=torch.bool), same[..., :-1]], -1),
+    }
+    return {habit: marks[habit].expand(B, T, T).float() for habit in HABITS}
 
 
 def language_model(vocab_size: int, seed: int, **changes) -> TransformerLM:
