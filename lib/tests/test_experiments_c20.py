@@ -1,6 +1,8 @@
-"""Chapter 20's recorded experiments: copying names, and telling authors apart."""
+"""Chapter 20's recorded experiments: copying names, equal characters, telling authors apart."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from unrolled.data.tokens import CharTokenizer
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
 from unrolled.teaching import record
-from unrolled.teaching.experiments import c20_authors, c20_copy
+from unrolled.teaching.experiments import c20_authors, c20_copy, c20_tokens
 from unrolled.teaching.experiments.c20_authors import Classifier, Passages
 
 
@@ -151,3 +153,17 @@ def test_authors_can_be_recorded(tiny, tmp_path):
     ]
     assert all(len(row["accuracy"]) == 3 for row in rows)
     assert set(result["config"]["lr"]) == set(c20_authors.KINDS)
+
+
+def test_the_shorter_lstm_reads_what_the_transformer_read_and_is_recorded(tmp_path):
+    recipe = c20_tokens.shorter()
+    read = record.load("ladder_transformer")["config"]["recipe"]
+    assert recipe.n_steps * 2048 == read["n_steps"] * read["batch_size"] * read["window"]
+    assert recipe.hidden_size == record.load("ladder_lstm")["config"]["recipe"]["hidden_size"]
+    tiny = replace(recipe, n_steps=2, batch_size=3, window=5, hidden_size=7, width=5)
+    result = c20_tokens.run(tiny, corpus="shakespeare-small", seeds=(3, 5))
+    record.save("c20_tokens", **result, seconds=1.0, folder=tmp_path)
+    (row,) = record.load("c20_tokens", tmp_path)["metrics"]["rows"]
+    assert row["seeds"] == [3, 5]
+    assert len(set(row["test_bits_per_byte_by_seed"])) == 2
+    assert {p["step"] for p in result["curve"]} == {1, 2}

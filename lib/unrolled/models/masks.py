@@ -37,7 +37,8 @@ def window_mask(T: int, S: int | None = None, *, window: int, device: Device = N
 def prefix_mask(T: int, prefix: int, *, device: Device = None) -> Tensor:
     """(T, T): causal, but everyone may attend to all of the first `prefix` positions.
 
-    Source: Liu et al. (2018); Raffel et al. (2020). Raises ValueError unless 0 ≤ prefix ≤ T.
+    Source: Dong et al. (2019); Raffel et al. (2020), section 3.2.1. Raises ValueError unless
+    0 ≤ prefix ≤ T.
     """
     if not 0 <= prefix <= T:
         raise ValueError(f"prefix must lie in 0 … T = {T}, got {prefix}")

@@ -75,12 +75,13 @@ def fit(
     or gradient that is not finite, and ValueError or TypeError for batches, outputs or a checkpoint
     that do not fit; there, too, the best parameters are kept.
     """
-    run, was_training, interrupted = (
-        _Run(model, batches, config, valid, loss),
-        model.training,
-        False,
-    )
-    with checkpoints.seeded(config.seed, run.device), _bar(progress, config.n_steps) as bar:
+    return train(Run(model, batches, config, valid, loss), checkpoint, progress)
+
+
+def train(run: Run, checkpoint: str | Path | None, progress: bool | None) -> FitResult:
+    """The loop of `fit` over what a Run holds; `training.distributed` brings a Run of its own."""
+    model, config, was_training, interrupted = run.model, run.config, run.model.training, False
+    with checkpoints.seeded(run.seed, run.device), _bar(progress, config.n_steps) as bar:
         try:
             model.train()
             if checkpoint is not None and Path(checkpoint).exists():
@@ -103,8 +104,8 @@ def fit(
     return run.result(interrupted)
 
 
-class _Run:
-    """The state of a fit, all of which a checkpoint holds."""
+class Run:
+    """The state of a fit, all of which a checkpoint holds, and the steps that change it."""
 
     def __init__(self, model, batches, config, valid, loss) -> None:
         self.parameters = [p for p in model.parameters() if p.requires_grad]
@@ -119,7 +120,7 @@ class _Run:
         self.base_lrs = [group["lr"] for group in self.optimizer.param_groups]
         self.stream, self.history = Stream(batches, self.device, self.dtype), History()
         self.step, self.state, self.best = 0, None, {"step": None, "loss": None, "model": None}
-        self.begin = time.perf_counter()
+        self.begin, self.seed = time.perf_counter(), config.seed
 
     def forward(self, batch: tuple, state: object) -> tuple[Tensor, object]:
         """(Σ weight · loss, next state) of a batch as `Stream` gives it."""
@@ -154,8 +155,9 @@ class _Run:
         self.model.zero_grad()
         for batch, fresh in drawn:
             total, self.state = self.forward(batch, None if fresh else self.state)
-            train_loss += self.finite("training loss at", total.item() / n)
             (total / n).backward()
+            train_loss += total.item() / n
+        train_loss = self.finite("training loss at", self.combine(train_loss))
         norm = nn.utils.clip_grad_norm_(self.parameters, self.config.clip or math.inf).item()
         self.finite("norm of the gradients at", norm)
         with held():
@@ -164,13 +166,17 @@ class _Run:
             lr, seconds = self.optimizer.param_groups[0]["lr"], time.perf_counter() - self.begin
             self.history.add(self.step, train_loss, lr, norm, seconds)
 
+    def combine(self, train_loss: float) -> float:
+        """The loss of the update, once all that takes part in it has its gradients here."""
+        return train_loss
+
     def validate(self) -> None:
         """Measure the loss on validation, and keep the parameters if it is the best so far."""
         if self.valid is None:
             return
         self.model.eval()
         with checkpoints.seeded(None, self.device):  # measuring must not change the training
-            value = float(self.valid(self.model)) if callable(self.valid) else self.mean_loss()
+            value = self.measure()
         self.model.train()
         self.finite("validation loss before", value)
         with held():
@@ -179,6 +185,10 @@ class _Run:
             if self.best["loss"] is None or value < self.best["loss"]:
                 parameters = copy.deepcopy(self.model.state_dict())
                 self.best = {"step": self.step, "loss": value, "model": parameters}
+
+    def measure(self) -> float:
+        """The loss on validation."""
+        return float(self.valid(self.model)) if callable(self.valid) else self.mean_loss()
 
     @torch.no_grad()
     def mean_loss(self) -> float:
@@ -203,13 +213,17 @@ class _Run:
         place = {"device": self.device.type, "first batch": self.stream.first}
         return self.plain | run | place | shapes
 
-    def save(self, path: str | Path) -> None:
-        contents = {
+    def contents(self) -> dict:
+        """What a checkpoint holds besides the settings."""
+        return {
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "rng": checkpoints.rng_state(self.device),
             "history": asdict(self.history),
         } | {name: getattr(self, name) for name in ("step", "state", "best")}
+
+    def save(self, path: str | Path) -> None:
+        contents = self.contents()
         with held():
             checkpoints.save(path, contents, config=self.settings())
 
@@ -218,6 +232,10 @@ class _Run:
         for _ in range(saved["step"] * self.config.accumulate):
             self.stream.draw()
         checkpoints.check_config(path, settings, self.settings())
+        self.restore(saved)
+
+    def restore(self, saved: dict) -> None:
+        """Take over what `contents` gave."""
         with held():
             self.model.load_state_dict(saved["model"])
             self.optimizer.load_state_dict(saved["optimizer"])

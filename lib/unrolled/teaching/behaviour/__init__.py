@@ -8,15 +8,21 @@ or torch's throughout; check_gradient takes the engine's Tensor as well.
 
 from unrolled.teaching.behaviour.arrays import BehaviourError
 from unrolled.teaching.behaviour.models import check_batch, check_causal
+from unrolled.teaching.behaviour.order import check_order, check_permutation
 from unrolled.teaching.behaviour.padding import check_padding
+from unrolled.teaching.behaviour.reading import check_cache, check_source
 from unrolled.teaching.behaviour.values import check_distribution, check_gradient, check_shift
 
 __all__ = [
     "BehaviourError",
     "check_batch",
+    "check_cache",
     "check_causal",
     "check_distribution",
     "check_gradient",
+    "check_order",
     "check_padding",
+    "check_permutation",
     "check_shift",
+    "check_source",
 ]

@@ -56,6 +56,20 @@ def replaced(ids: np.ndarray, places: np.ndarray, words: np.ndarray) -> Iterator
         yield np.where(places, words[(rank + shift) % len(words)], ids).astype(ids.dtype)
 
 
+def changed(x: np.ndarray, places: np.ndarray) -> Iterator[np.ndarray]:
+    """x with something else in each of the places, in up to three ways.
+
+    Tokens (B, T) get other ids of those that occur (see `vocabulary`), vectors (…, D) fresh ones
+    from N(0, 1); places are as for the tokens, without the axis D.
+    """
+    if x.dtype.kind != "f":
+        yield from replaced(x, places, vocabulary(x))
+        return
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        yield np.where(places[..., None], rng.normal(size=x.shape), x).astype(x.dtype)
+
+
 def differ(x: np.ndarray, y: np.ndarray, tolerance: float = 0.0) -> np.ndarray:
     """Where two arrays are not the same, up to tolerance · (1 + |x|); NaN is the same as NaN."""
     return ~np.isclose(y, x, rtol=tolerance, atol=tolerance, equal_nan=True)

@@ -134,6 +134,7 @@ def finetune(
 
 @torch.no_grad()
 def accuracy(classifier: Classifier, passages: Passages, tokenizer: CharTokenizer) -> float:
+    """The share of passages whose author the classifier names."""
     tokens = torch.from_numpy(encode(tokenizer, passages.texts))
     guesses = torch.cat([classifier(part).argmax(-1) for part in tokens.split(100)])
     return float((guesses.numpy() == passages.labels).mean())

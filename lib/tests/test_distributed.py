@@ -1,0 +1,381 @@
+"""Two processes train as one, and what happens when one of them is killed."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from types import ModuleType
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from unrolled.training import checkpoint as checkpoints
+from unrolled.training import distributed
+from unrolled.training.fit import FitConfig, cross_entropy, fit
+from unrolled.training.launch import method_for
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+needs_two_gpus = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two CUDA devices")
+# A fork is there at once, but must not touch a GPU that the parent has used.
+METHOD = "spawn" if torch.cuda.is_available() else "fork"
+VOCAB, B, T, TIMEOUT = 7, 5, 3, 60.0
+
+
+def launch(function, *arguments, n=2):
+    return distributed.launch(function, n, *arguments, timeout=TIMEOUT, method=METHOD)
+
+
+def bigram(dropout=0.0, seed=1):
+    with torch.random.fork_rng([]):
+        torch.manual_seed(seed)
+        return torch.nn.Sequential(
+            torch.nn.Embedding(VOCAB, 3), torch.nn.Dropout(dropout), torch.nn.Linear(3, VOCAB)
+        )
+
+
+class Running(torch.nn.Module):
+    """Logits from the running sum of embeddings, which is carried."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = bigram()
+
+    def forward(self, tokens, state):
+        x = self.body[0](tokens).cumsum(1)
+        x = x if state is None else x + state[0][:, None]
+        return self.body[2](x), (x[:, -1],)
+
+
+def data(n, kind="plain"):
+    """(inputs, targets), with weights that differ much between rows, or with 1 to B rows."""
+    rng = np.random.default_rng(0)
+    for i in range(n):
+        rows = 1 + i % B if kind == "uneven" else B
+        tokens = rng.integers(VOCAB, size=(rows, T))
+        batch = tokens, (tokens + rng.integers(2, size=tokens.shape)) % VOCAB
+        weights = rng.random((rows, T)) * np.arange(rows)[:, None] + 0.01
+        yield (*batch, weights) if kind == "weighted" else batch
+
+
+def trained(train, case, checkpoint=None):
+    """(losses, norms, validation losses, parameters, updates) of one of the cases."""
+    options = {"n_steps": 12, "lr": 0.1, "eval_every": 4} | case.get("config", {})
+    model = Running() if options.get("carry_state") else bigram(case.get("dropout", 0.0))
+    batches, valid = (list(data(n, case.get("kind", "plain"))) for n in (6, 4))
+    result = train(
+        model, batches, FitConfig(**options), valid=case.get("valid", valid), checkpoint=checkpoint
+    )
+    h = result.history
+    parameters = torch.cat([p.detach().flatten() for p in model.parameters()]).tolist()
+    return h.train_loss, h.grad_norm, h.valid_loss, parameters, h.step
+
+
+def mean_weight(model):
+    """A validation that is a function; only process 0 may be asked."""
+    assert os.environ["RANK"] == "0"
+    return float(model[0].weight.detach().square().mean())
+
+
+CASES = {
+    "plain": {},
+    "weighted": {"kind": "weighted"},
+    "uneven": {"kind": "uneven"},  # with fewer rows than processes
+    "accumulated": {"kind": "weighted", "config": {"accumulate": 3, "weight_decay": 0.1}},
+    "sgd": {"config": {"optimizer": "sgd", "momentum": 0.9, "clip": None}},
+    "carried": {"config": {"carry_state": True}},
+    "function": {"valid": mean_weight},
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _warm():
+    """What a first fit imports, a fork has then already."""
+    trained(fit, {})
+
+
+def all_cases():
+    return {name: trained(distributed.fit, case) for name, case in CASES.items()}
+
+
+@pytest.fixture(scope="module")
+def in_two():
+    return launch(all_cases)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_two_processes_train_as_one(in_two, name, monkeypatch):
+    monkeypatch.setenv("RANK", "0")
+    alone = trained(fit, CASES[name])
+    for ours in in_two:
+        for a, b in zip(ours[name], alone, strict=True):
+            assert a == pytest.approx(b, abs=1e-5)
+    assert len(alone[2]) == 3
+    assert min(alone[0]) < alone[0][0] - 0.1  # there was something to learn
+
+
+def test_the_processes_end_with_the_same_bits(in_two):
+    assert in_two[0] == in_two[1]
+
+
+def test_three_processes_train_as_one_too():
+    alone = trained(fit, CASES["weighted"])
+    for ours in launch(trained, distributed.fit, CASES["weighted"], n=3):
+        assert ours[0] == pytest.approx(alone[0], abs=1e-5)
+        assert ours[3] == pytest.approx(alone[3], abs=1e-5)
+
+
+def test_alone_it_is_the_plain_fit_bit_for_bit():
+    case = {"dropout": 0.5}
+    assert trained(distributed.fit, case) == trained(fit, case)
+
+
+@given(st.integers(0, 13), st.integers(1, 7), st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_shares_are_even_and_together_the_batch(n_rows, n_processes, weighted):
+    rows = torch.arange(n_rows)
+    batch = ((rows, rows[:, None] * 2), rows[:, None] + 1, rows[:, None] / 2 if weighted else None)
+    shares = [distributed.share((*batch, 3.5), rank, n_processes) for rank in range(n_processes)]
+    assert torch.equal(torch.cat([s[0][0] for s in shares]), rows)
+    assert torch.equal(torch.cat([s[0][1] for s in shares]), batch[0][1])
+    assert torch.equal(torch.cat([s[1] for s in shares]), batch[1])
+    assert not weighted or torch.equal(torch.cat([s[2] for s in shares]), batch[2])
+    sizes = [len(s[1]) for s in shares]
+    assert max(sizes) - min(sizes) <= 1
+    assert {s[3] for s in shares} == {3.5}
+
+
+def test_inputs_without_the_targets_rows_cannot_be_shared():
+    x = torch.zeros(4, 3)
+    for inputs, targets in ((x.T, x), (x[0, 0], x), (x, x[0, 0])):
+        with pytest.raises(ValueError, match=r"rows in their first axis, got \("):
+            distributed.share(((inputs,), targets, None, 4.0), 0, 2)
+
+
+# What each process is given
+
+
+def other_model():
+    return trained(distributed.fit, {"dropout": 0.0, "config": {"lr": 0.1 + _rank()}})
+
+
+def other_batches():
+    model, batches = bigram(), [(np.full((B, T), _rank()), np.zeros((B, T), int))]
+    distributed.fit(model, batches, FitConfig(n_steps=2, lr=0.1))
+
+
+def other_start():
+    model = bigram(seed=_rank())
+    distributed.fit(model, list(data(3)), FitConfig(n_steps=1, lr=1e-9))
+    return model[0].weight.tolist()
+
+
+def a_mistake():
+    if _rank() == 1:
+        raise ZeroDivisionError("of process 1")
+    trained(distributed.fit, {})
+
+
+def _rank():
+    return int(os.environ["RANK"])
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (other_model, r"ValueError: process 1 was given something else than process 0: lr 1\.1, n"),
+        (other_batches, r"process 1 was given something else than process 0: first batch \d+, not"),
+        (a_mistake, r"process 1 of 2 raised ZeroDivisionError: of process 1\n\nTraceback"),
+    ],
+)
+def test_what_differs_or_goes_wrong_is_named_with_its_process(function, message):
+    with pytest.raises(RuntimeError, match=message):
+        launch(function)
+
+
+def test_all_begin_with_the_parameters_of_process_0():
+    first, second = launch(other_start)
+    assert first == second
+    torch.testing.assert_close(torch.tensor(first), bigram(seed=0)[0].weight.detach())
+
+
+# Checkpoints, and a process that is killed
+
+
+def killed(path, rank, at):
+    """Process `rank` is killed as it draws batch `at`; the others wait for it."""
+
+    def batches():
+        for i, batch in enumerate(data(10**9)):
+            if (i, _rank()) == (at, rank):
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield batch
+
+    model = bigram(dropout=0.5)
+    config = FitConfig(n_steps=9, lr=0.1, eval_every=3)
+    result = distributed.fit(model, batches(), config, valid=list(data(2)), checkpoint=path)
+    return result.history.train_loss, model[2].weight.tolist(), result.best_step
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_killed_process_ends_the_run_and_its_checkpoint_goes_on_bit_for_bit(tmp_path, rank):
+    whole = launch(killed, tmp_path / "whole", None, None)
+    begin = time.monotonic()
+    with pytest.raises(
+        distributed.LostError,
+        match=f"process {rank} of 2 was killed by SIGKILL; the others were ended. A fit with a ch",
+    ) as error:
+        launch(killed, tmp_path / "run", rank, 5)
+    assert time.monotonic() - begin < TIMEOUT
+    assert error.value.ranks == [rank]
+    assert not multiprocessing.active_children()
+    assert [p.name for p in sorted(tmp_path.iterdir())] == ["run", "whole"]
+    assert checkpoints.load(tmp_path / "run")["step"] == 3
+    assert launch(killed, tmp_path / "run", None, None) == whole
+    assert whole[0] == whole[1]
+
+
+def seeds():
+    seen = []
+
+    def loss(logits, targets):
+        seen.append(torch.initial_seed())
+        return cross_entropy(logits, targets)
+
+    distributed.fit(bigram(), list(data(1)), FitConfig(n_steps=2, lr=0.1, seed=5), loss=loss)
+    return seen
+
+
+def test_each_process_draws_masks_of_its_own_and_keeps_its_generator(tmp_path):
+    (first, _), (second, _) = launch(seeds)
+    assert first == 5
+    assert second != 5
+    launch(killed, tmp_path / "run", None, None)
+    states = checkpoints.load(tmp_path / "run")["rng"]
+    assert [not torch.equal(state["cpu"], states[0]["cpu"]) for state in states] == [False, True]
+
+
+def test_a_checkpoint_of_two_is_not_taken_up_by_one_or_three(tmp_path):
+    launch(killed, tmp_path / "run", None, None)
+    with pytest.raises(ValueError, match=r"processes: 2 in the file, '\(absent\)' now"):
+        fit(bigram(0.5), data(10**9), FitConfig(n_steps=9, lr=0.1, eval_every=3),
+            checkpoint=tmp_path / "run")  # fmt: skip
+    with pytest.raises(RuntimeError, match="processes: 2 in the file, 3 now"):
+        launch(killed, tmp_path / "run", None, None, n=3)
+
+
+def carried(path, n_steps):
+    case = {"config": {"carry_state": True, "n_steps": n_steps, "eval_every": 2}}
+    return trained(distributed.fit, case, path)
+
+
+def test_a_carried_state_is_kept_for_every_process(tmp_path):
+    """Five of ten updates lie within a pass of six batches."""
+    whole = launch(carried, tmp_path / "whole", 10)
+    launch(carried, tmp_path / "run", 4)
+    contents, config = checkpoints.read(tmp_path / "run")
+    assert [state[0].shape for state in contents["state"]] == [(2, 3), (3, 3)]
+    checkpoints.save(tmp_path / "run", contents, config=config | {"n_steps": 10})
+    assert launch(carried, tmp_path / "run", 10) == whole
+
+
+def survivor(path):
+    """Process 0 tells whom it misses; the launcher waits, for process 1 is not yet dead."""
+    if _rank() == 1:
+        torch.distributed.destroy_process_group()
+        time.sleep(TIMEOUT)
+    distributed.fit(bigram(), list(data(3)), FitConfig(n_steps=2, lr=0.1))
+
+
+def test_a_process_that_is_left_alone_names_those_that_do_not_answer(monkeypatch):
+    monkeypatch.setattr("unrolled.training.launch.GRACE", 0.5)
+    with pytest.raises(distributed.LostError, match=r"process 0 of 2 lost .* answer from: 1 \("):
+        launch(survivor, None)
+
+
+# Launching
+
+
+def test_a_function_of_the_standard_library_runs_in_fresh_processes():
+    first, second = distributed.launch(os.getpid, 2, timeout=TIMEOUT)
+    assert len({first, second, os.getpid()}) == 3
+
+
+def test_a_function_of_a_notebook_is_forked_and_one_of_a_module_is_not(monkeypatch):
+    here = ModuleType("__main__")
+    exec("def function(): pass", here.__dict__)
+    assert method_for(here.function) == "spawn"  # pytest's main module is a file
+    monkeypatch.setitem(sys.modules, "__main__", here)
+    assert method_for(here.function) == "fork"
+    assert method_for(os.getpid) == "spawn"
+
+
+def test_arguments_and_answers_come_through_in_order():
+    assert launch(numbered, torch.arange(3), "x", n=3) == [(r, [0, 1, 2], "x") for r in range(3)]
+
+
+def numbered(tensor, word):
+    assert int(os.environ["WORLD_SIZE"]) == torch.distributed.get_world_size()
+    return torch.distributed.get_rank(), tensor.tolist(), word
+
+
+def test_no_process_and_what_cannot_be_sent_are_refused():
+    with pytest.raises(ValueError, match="n_processes must be at least 1, got 0"):
+        launch(os.getpid, n=0)
+    with pytest.raises(RuntimeError, match=r"process [01] of 2 raised .*(pickle|local object)"):
+        launch(unsendable)
+    with pytest.raises(distributed.LostError, match="process 1 of 2 ended with code 3"):
+        launch(leaves)
+
+
+def unsendable():
+    return lambda: None
+
+
+def leaves():
+    if _rank() == 1:
+        os._exit(3)
+    torch.distributed.barrier()
+
+
+PROGRAM = """
+import json, os
+from unrolled.training import distributed
+from test_distributed import CASES, trained
+found = trained(distributed.fit, CASES["weighted"])
+if os.environ["RANK"] == "0":
+    json.dump(found[0], open(os.environ["FOUND"], "w"))
+"""
+
+
+def test_torchrun_starts_the_same_fit(tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    environment = os.environ | {
+        "PYTHONPATH": os.path.dirname(__file__), "FOUND": str(tmp_path / "found"),
+        "OMP_NUM_THREADS": "1",
+    }  # fmt: skip
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2",
+               "--standalone", str(tmp_path / "program.py")]  # fmt: skip
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    losses = json.loads((tmp_path / "found").read_text())
+    assert losses == pytest.approx(trained(fit, CASES["weighted"])[0], abs=1e-5)
+
+
+@needs_two_gpus
+def test_two_gpus_train_as_one():
+    alone = trained(fit, CASES["weighted"])
+    for ours in distributed.launch(on_gpus, 2, timeout=TIMEOUT):
+        assert ours == pytest.approx(alone[0], abs=1e-4)
+
+
+def on_gpus():
+    model = bigram().to(distributed.device())
+    config = FitConfig(n_steps=12, lr=0.1, eval_every=4, precision="off")
+    return distributed.fit(model, list(data(6, "weighted")), config).history.train_loss

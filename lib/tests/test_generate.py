@@ -1,0 +1,386 @@
+"""What is drawn follows the exact probabilities, and a cache changes no token."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from types import SimpleNamespace
+
+import pytest
+import torch
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+from torch import nn
+from torch.testing import assert_close
+from unrolled.models.recurrent import CELLS
+from unrolled.models.recurrent_lm import RecurrentLM
+from unrolled.models.transformer import TransformerLM
+from unrolled.models.transformer_config import TransformerConfig
+from unrolled.training.generate import generate, keep_top
+
+V, D, H, B, T, CONTEXT = 5, 6, 7, 3, 2, 11
+DEVICES = [
+    "cpu",
+    pytest.param(
+        "cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+    ),
+]
+PROMPT = torch.tensor([[1, 0], [4, 2], [3, 3]])
+
+
+def rng(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def recurrent(cell="gru", dropout=0.0):
+    torch.manual_seed(0)
+    lm = RecurrentLM(V, cell, width=D, hidden_size=H, dropout=dropout).double()
+    return _sharpened(lm)
+
+
+def transformer(position="learned", **changes):
+    torch.manual_seed(0)
+    options = dict(vocab_size=V, d_model=12, n_layers=2, n_heads=3, context_length=CONTEXT)
+    model = TransformerLM(TransformerConfig(**options, position=position, **changes)).double()
+    return _sharpened(model)
+
+
+def _sharpened(model):
+    """Away from the uniform distribution of fresh parameters, so that what is read matters."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter *= 5 if parameter.ndim > 1 else 1
+    return model.eval()
+
+
+class Memory(nn.Module):
+    """Logits that depend on how often each token stands in the text; counts its calls."""
+
+    def __init__(self, context_length=None):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(V, V, generator=rng(1), dtype=torch.float64))
+        self.calls, self.config = [], SimpleNamespace(context_length=context_length)
+
+    def forward(self, tokens):
+        self.calls.append(("whole", tokens.shape[1]))
+        assert self.config.context_length is None or tokens.shape[1] <= self.config.context_length
+        return nn.functional.one_hot(tokens, V).double().cumsum(1) @ self.weight
+
+    def read(self, tokens, state=None):
+        self.calls.append(("read", tokens.shape[1]))
+        counts = nn.functional.one_hot(tokens, V).double().cumsum(1)
+        counts = counts if state is None else counts + state
+        return counts @ self.weight, counts[:, -1:]
+
+
+class Fixed(nn.Module):
+    """The same logits after any text."""
+
+    def __init__(self, logits):
+        super().__init__()
+        self.logits = nn.Parameter(torch.as_tensor(logits, dtype=torch.float64))
+
+    def forward(self, tokens):
+        return self.logits.expand(*tokens.shape, -1)
+
+
+# The distribution that is drawn from
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"temperature": 0.5}, {"temperature": 3.0, "top_k": 3}, {"top_p": 0.7}, {"cache": False}],
+)
+def test_frequencies_of_pairs_are_their_exact_probabilities(options):
+    """Two new tokens after one prompt, against the product of conditional probabilities."""
+    model, n = recurrent(), 5000
+    drawn = generate(model, PROMPT[:1].expand(n, -1), 2, rng=rng(), **options)[:, T:]
+    limits = {k: v for k, v in options.items() if k.startswith("top")}
+    probs = {}
+    for pair in itertools.product(range(V), repeat=2):
+        tokens, probs[pair] = PROMPT[:1], 1.0
+        for token in pair:
+            logits = model(tokens)[0, -1] / options.get("temperature", 1.0)
+            probs[pair] *= plain_keep_top(logits.tolist(), **limits)[token]
+            tokens = torch.cat([tokens, torch.tensor([[token]])], 1)
+    assert sum(probs.values()) == pytest.approx(1)
+    counts = [int((drawn == torch.tensor(pair)).all(1).sum()) for pair in probs]
+    expected = [n * p for p in probs.values()]
+    assert all(c == 0 for c, e in zip(counts, expected, strict=True) if e == 0)
+    enough = [(c, e) for c, e in zip(counts, expected, strict=True) if e >= 5]
+    rest = [n - sum(column) for column in zip(*enough, strict=True)]
+    assert len(enough) > 3
+    observed, wanted = zip(*enough, *([rest] if rest[1] > 1e-6 else []), strict=True)
+    assert chisquare(observed, wanted).pvalue > 1e-3
+
+
+def plain_keep_top(logits, top_k=None, top_p=None):
+    """Probabilities after top-k and top-p, in words: sort, count, add up, stop, divide."""
+    order = sorted(range(len(logits)), key=lambda i: -logits[i])[:top_k]
+    weights = {i: math.exp(logits[i] - logits[order[0]]) for i in order}
+    kept, mass = [], 0.0
+    for i in order:
+        kept.append(i)
+        mass += weights[i] / sum(weights.values())
+        if top_p is not None and mass >= top_p:
+            break
+    total = sum(weights[i] for i in kept)
+    return [weights[i] / total if i in kept else 0.0 for i in range(len(logits))]
+
+
+def test_a_case_for_the_hand():
+    """Probabilities 0.5, 0.25, 0.125, 0.125: top-p counts the token that passes the mark."""
+    logits = torch.tensor([0.25, 0.125, 0.5, 0.125]).log()
+    gone = -math.inf
+
+    def kept(**options):
+        return (keep_top(logits, **options) > gone).tolist()
+
+    assert kept(top_k=1) == [False, False, True, False]
+    assert kept(top_k=3) == [True, True, True, False]  # of two equal ones the first
+    assert kept(top_k=9) == kept() == kept(top_p=1) == [True] * 4
+    assert kept(top_p=0.49) == kept(top_p=1e-9) == [False, False, True, False]
+    assert kept(top_p=0.51) == kept(top_p=0.74) == [True, False, True, False]
+    assert kept(top_p=0.76) == [True, True, True, False]
+    # Of the two that top-k keeps, 2/3 and 1/3, the first is enough for 0.6.
+    assert kept(top_k=2, top_p=0.6) == [False, False, True, False]
+    assert keep_top(logits, top_k=2).tolist() == [logits[0], gone, logits[2], gone]
+
+
+@given(
+    st.integers(0, 2**31),
+    st.integers(1, 13),
+    st.none() | st.integers(1, 15),
+    st.none() | st.floats(0.01, 1.0),
+)
+@settings(max_examples=100, deadline=None)
+@example(seed=0, n=13, top_k=None, top_p=1.0)
+def test_the_likeliest_are_kept_as_the_plain_loop_and_transformers_keep_them(seed, n, top_k, top_p):
+    from transformers import TopKLogitsWarper, TopPLogitsWarper
+
+    logits = 3 * torch.randn(2, 3, n, generator=rng(seed), dtype=torch.float64)
+    ours = keep_top(logits, top_k, top_p).softmax(-1)
+    plain = [plain_keep_top(row, top_k, top_p) for row in logits.flatten(0, 1).tolist()]
+    theirs = logits.flatten(0, 1)
+    if top_k is not None:
+        theirs = TopKLogitsWarper(top_k)(None, theirs)
+    if top_p is not None:
+        theirs = TopPLogitsWarper(top_p)(None, theirs)
+    sums = logits.softmax(-1).sort(-1, descending=True).values.cumsum(-1)
+    assume(top_p is None or top_k is not None or (sums - top_p).abs().min() > 1e-9)
+    assert_close(ours.flatten(0, 1), torch.tensor(plain, dtype=torch.float64), rtol=0, atol=1e-12)
+    assert_close(ours.flatten(0, 1), theirs.softmax(-1), rtol=0, atol=1e-12)
+
+
+def test_a_tail_far_below_rounding_is_not_cut_by_top_p_of_one():
+    logits = torch.tensor([0.0, -30.0, -50.0], dtype=torch.float64)
+    assert keep_top(logits, top_p=1.0).isfinite().all()
+    assert keep_top(logits, top_k=2, top_p=1.0).isfinite().sum() == 2
+
+
+def test_temperature_divides_the_logits_and_zero_takes_the_largest():
+    model = Fixed([0.0, 2.0, 2.0, -1.0])  # of two equal ones the first
+    many = torch.zeros(4000, 1, dtype=torch.int64)
+    assert (generate(model, many, 1, temperature=0, cache=False)[:, 1] == 1).all()
+    for temperature in (1e-300, 0.5, 100.0):
+        drawn = generate(model, many, 1, temperature=temperature, rng=rng(), cache=False)[:, 1]
+        share = torch.bincount(drawn, minlength=4) / len(many)
+        scaled = (model.logits - 2).detach() / temperature
+        assert_close(share.double(), scaled.softmax(0), rtol=0, atol=0.03)
+
+
+def test_a_word_that_is_impossible_is_never_drawn():
+    model = Fixed([-math.inf, 0.0, -math.inf, 1.0, -math.inf])
+    drawn = generate(model, PROMPT, 200, rng=rng(), cache=False)[:, T:]
+    assert set(drawn.flatten().tolist()) == {1, 3}
+
+
+def test_one_seed_decides_everything_and_no_other_generator_is_touched():
+    model = recurrent()
+    before = torch.get_rng_state()
+    first = generate(model, PROMPT, 20, rng=rng(3))
+    assert torch.equal(first, generate(model, PROMPT, 20, rng=rng(3)))
+    assert not torch.equal(first, generate(model, PROMPT, 20, rng=rng(4)))
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(5)
+    drawn = generate(model, PROMPT, 20)
+    torch.manual_seed(5)
+    assert torch.equal(drawn, generate(model, PROMPT, 20))
+
+
+# Greedy, the cache, the context
+
+
+def plain_generate(model, tokens, n_new, limit=None):
+    """Greedy, reading everything anew each time."""
+    for _ in range(n_new):
+        seen = tokens if limit is None else tokens[:, -limit:]
+        tokens = torch.cat([tokens, model(seen)[:, -1:].argmax(-1)], 1)
+    return tokens
+
+
+@pytest.mark.parametrize("cache", [True, False])
+def test_greedy_text_is_that_of_a_plain_loop(cache):
+    for model, limit in ((recurrent(), None), (transformer(), CONTEXT), (Memory(), None)):
+        expected = plain_generate(model, PROMPT, 17, limit)
+        assert len(set(expected.flatten().tolist())) > 1
+        assert torch.equal(generate(model, PROMPT, 17, temperature=0, cache=cache), expected)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("options", [{"temperature": 0}, {}, {"top_k": 3, "top_p": 0.9}])
+def test_a_cache_changes_no_token_of_a_recurrent_model(cell, options):
+    model = recurrent(cell)
+    with_cache, without = (
+        generate(model, PROMPT, 29, rng=rng(1), cache=cache, **options) for cache in (True, False)
+    )
+    assert torch.equal(with_cache, without)
+
+
+@pytest.mark.parametrize(
+    "position", ["learned", "sinusoidal", "rotary", "alibi", "relative", "none"]
+)
+@pytest.mark.parametrize("n_prompt", [1, 4, CONTEXT - 1, CONTEXT, CONTEXT + 3])
+def test_a_cache_changes_no_token_of_a_transformer_even_past_its_context(position, n_prompt):
+    model = transformer(position)
+    prompt = torch.randint(V, (B, n_prompt), generator=rng(n_prompt))
+    for options in ({"temperature": 0}, {"temperature": 0.8}):
+        texts = [
+            generate(model, prompt, CONTEXT + 4, rng=rng(1), cache=cache, **options)
+            for cache in (True, False)
+        ]
+        assert torch.equal(*texts)
+        assert texts[0].shape == (B, n_prompt + CONTEXT + 4)
+
+
+@given(
+    st.integers(1, 9),
+    st.integers(0, 12),
+    st.none() | st.integers(1, 8),
+    st.integers(0, 99),
+)
+@settings(max_examples=30, deadline=None)
+def test_with_any_context_the_text_is_that_of_a_plain_loop(n_prompt, n_new, limit, seed):
+    prompt = torch.randint(V, (B, n_prompt), generator=rng(seed))
+    model = Memory(limit)
+    expected = plain_generate(model, prompt, n_new, limit)
+    for cache in (True, False):
+        assert torch.equal(generate(model, prompt, n_new, temperature=0, cache=cache), expected)
+
+
+def test_with_a_cache_each_token_is_read_once_until_the_context_is_full():
+    model = Memory(6)
+    generate(model, PROMPT, 7)
+    reads, windows = [("read", T), *[("read", 1)] * 4], [("whole", 6)] * 2
+    assert model.calls == reads + windows
+    model.calls.clear()
+    generate(model, PROMPT, 3, cache=False)
+    assert model.calls == [("whole", 2), ("whole", 3), ("whole", 4)]
+
+
+def test_an_attribute_of_the_model_says_its_context_as_well():
+    model = Fixed([0.0, 1.0])
+    model.context_length, seen = 3, []
+    model.register_forward_hook(lambda module, args, out: seen.append(args[0].shape[1]))
+    generate(model, torch.zeros(1, 2, dtype=torch.int64), 4, cache=False)
+    assert seen == [2, 3, 3, 3]
+
+
+# Stopping
+
+
+def test_a_sequence_that_stops_repeats_its_last_token_and_all_end_together():
+    class Count(nn.Module):
+        def forward(self, tokens):
+            return nn.functional.one_hot((tokens + 1).clamp(max=V - 1), V).double()
+
+    prompt = torch.tensor([[3, 1], [3, 2]])  # a stop in the prompt does not count
+    for stop in (3, [3], {3, 99}, torch.tensor([3])):
+        text = generate(Count(), prompt, 9, temperature=0, cache=False, stop=stop)
+        assert text.tolist() == [[3, 1, 2, 3], [3, 2, 3, 3]]
+    text = generate(Count(), prompt, 2, temperature=0, cache=False, stop=[3, 4])
+    assert text.tolist() == [[3, 1, 2, 3], [3, 2, 3, 3]]
+    assert generate(Count(), prompt, 3, temperature=0, cache=False, stop=[]).shape == (2, 5)
+
+
+@pytest.mark.parametrize("cache", [True, False])
+def test_a_stopped_sequence_changes_nothing_for_the_others(cache):
+    model = recurrent()
+    free = generate(model, PROMPT, 15, temperature=0, cache=cache)
+    stop = int(free[0, T + 1])
+    stopped = generate(model, PROMPT, 15, temperature=0, cache=cache, stop=stop)
+    for row, whole in zip(stopped.tolist(), free.tolist(), strict=True):
+        n = T + whole[T:].index(stop) + 1 if stop in whole[T:] else len(whole)
+        assert row[:n] == whole[:n][: len(row)]
+        assert set(row[n:]) <= {stop}
+
+
+# What stays as it is
+
+
+def test_modes_and_gradients_are_left_as_they_were_and_dropout_is_off():
+    model = recurrent(dropout=0.5).train()
+    model.recurrent.eval()
+    torch.manual_seed(1)
+    text = generate(model, PROMPT, 9, temperature=0)
+    assert torch.equal(text, generate(model, PROMPT, 9, temperature=0))
+    assert [model.training, model.recurrent.training, model.dropout.training] == [True, False, True]
+    assert all(p.grad is None for p in model.parameters())
+    broken = Fixed([math.nan])
+    with pytest.raises(ValueError, match="largest logit after 2 tokens is nan"):
+        generate(broken, PROMPT, 1, cache=False)
+    assert broken.training
+
+
+def test_the_prompt_is_a_copy_and_the_text_may_be_trained_on():
+    model, prompt = transformer("rotary").train(), PROMPT.clone()
+    text = generate(model, prompt, 4, rng=rng())
+    assert torch.equal(prompt, PROMPT)
+    assert torch.equal(text[:, :T], PROMPT)
+    model(text).sum().backward()  # an inference tensor could not be
+    again = generate(model, PROMPT.int(), 0)
+    again += 1
+    assert again.dtype == torch.int64
+    assert torch.equal(prompt, PROMPT)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_text_comes_back_on_the_device_of_its_prompt(device):
+    model = recurrent().to(device)
+    text = generate(model, PROMPT.to(device), 9, rng=rng(), stop=[V - 1])
+    assert text.device.type == device
+    assert torch.equal(text.cpu(), generate(recurrent(), PROMPT, 9, rng=rng(), stop=[V - 1]))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"n_new": -1}, ValueError, "n_new must be at least 0, got -1"),
+        ({"temperature": -0.5}, ValueError, "temperature must be at least 0, got -0.5"),
+        ({"temperature": math.inf}, ValueError, "temperature .* got inf"),
+        ({"temperature": math.nan}, ValueError, "temperature .* got nan"),
+        ({"top_k": 0}, ValueError, "top_k must be at least 1, got 0"),
+        ({"top_p": 0.0}, ValueError, r"top_p must lie in \(0, 1\], got 0.0"),
+        ({"top_p": 1.01}, ValueError, r"top_p must lie in \(0, 1\], got 1.01"),
+        ({"temperature": 0, "top_p": 2}, ValueError, "top_p must lie"),
+        ({"prompt": PROMPT[0]}, ValueError, r"prompt must be \(B, T\), .* got \(2,\)"),
+        ({"prompt": PROMPT[:, :0]}, ValueError, r"none of them 0, got \(3, 0\)"),
+        ({"prompt": PROMPT[:0]}, ValueError, r"got \(0, 2\)"),
+        ({"prompt": PROMPT.double()}, TypeError, "tensor of integers, got torch.float64"),
+        ({"prompt": PROMPT.numpy()}, TypeError, "tensor of integers, got ndarray"),
+        ({"stop": 1.5}, TypeError, "float"),
+        ({"model": Fixed([0.0, 1.0])}, TypeError, "Fixed has no read.*cache=False"),
+        ({"model": Fixed([-math.inf] * 3), "cache": False}, ValueError, "2 tokens is -inf"),
+        ({"model": Fixed([math.inf, 0]), "cache": False}, ValueError, "2 tokens is inf"),
+    ],
+)
+def test_what_does_not_fit_is_refused(change, error, message):
+    with pytest.raises(error, match=message):
+        generate(**{"model": Memory(), "prompt": PROMPT, "n_new": 3} | change)
+
+
+def test_the_likeliest_of_none_is_refused():
+    for options in ({"top_k": 0}, {"top_p": 0}, {"top_p": -1}, {"top_p": 1.5}):
+        with pytest.raises(ValueError, match=r"top_[kp] must"):
+            keep_top(torch.zeros(3), **options)

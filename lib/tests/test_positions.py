@@ -1,0 +1,346 @@
+"""Positions: their formulas by hand, the tables of `transformers`, and what each is made for."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.testing import assert_close
+from unrolled.models.positions import (
+    RelativeBias,
+    Rotary,
+    alibi_bias,
+    alibi_slopes,
+    sinusoidal,
+)
+
+B, H, T, S, K = 2, 3, 5, 7, 8
+DEVICES = [
+    "cpu",
+    pytest.param(
+        "cuda",
+        marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here"),
+    ),
+]
+layouts = pytest.mark.parametrize("layout", ["half", "interleaved"])
+
+
+@pytest.fixture(params=DEVICES)
+def device(request):
+    return request.param
+
+
+@pytest.fixture(autouse=True)
+def _float64_and_seed():
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(0)
+    yield
+    torch.set_default_dtype(before)
+
+
+@pytest.fixture(scope="module")
+def transformers():
+    """The library `transformers`, kept quiet and off the network."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        library = pytest.importorskip("transformers")
+        library.logging.set_verbosity_error()
+        yield library
+
+
+def close(got, expected, tolerance=1e-12):
+    assert_close(got, expected, rtol=0, atol=tolerance)
+
+
+# --- sinusoidal ----------------------------------------------------------------------------------
+
+
+def test_sinusoidal_positions_by_hand():
+    """d_model = 4: the angles at position p are p and p / 100."""
+    expected = [[0, 1, 0, 1], [math.sin(1), math.cos(1), math.sin(0.01), math.cos(0.01)]]
+    close(sinusoidal(2, 4), torch.tensor(expected), 1e-15)
+
+
+def test_sinusoidal_positions_are_the_formula(device):
+    p, i = np.arange(23)[:, None], np.arange(5)
+    angles = p / 10_000 ** (2 * i / 10)
+    got = sinusoidal(23, 10, device=device)
+    assert got.device.type == device
+    close(got[:, 0::2].cpu(), torch.as_tensor(np.sin(angles)))
+    close(got[:, 1::2].cpu(), torch.as_tensor(np.cos(angles)))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 9), st.integers(0, 40), st.floats(2, 1e5))
+def test_moving_on_by_some_positions_is_one_linear_map(half, step, base):
+    """PE[p + k] = R_k PE[p] with the same R_k, a rotation of each pair, for every p."""
+    table = sinusoidal(60, 2 * half, base=base)
+    angles = step / base ** (torch.arange(half) / half)
+    cos, sin = angles.cos(), angles.sin()
+    a, b = table[:20, 0::2], table[:20, 1::2]
+    close(table[step : step + 20, 0::2], a * cos + b * sin, 1e-10)
+    close(table[step : step + 20, 1::2], b * cos - a * sin, 1e-10)
+    close((table**2).sum(-1), torch.full((60,), float(half)), 1e-10)  # all of one length
+
+
+def test_sinusoidal_positions_may_begin_later_and_have_the_default_dtype():
+    close(sinusoidal(7, 6, start=11), sinusoidal(18, 6)[11:], 0)
+    assert sinusoidal(0, 6).shape == (0, 6)
+    torch.set_default_dtype(torch.float32)
+    assert sinusoidal(3, 6).dtype == torch.float32
+
+
+@pytest.mark.parametrize(("n", "d_model"), [(3, 5), (3, 0), (-1, 4)])
+def test_sinusoidal_positions_need_an_even_width(n, d_model):
+    with pytest.raises(ValueError, match=f"even d_model ≥ 2, got {n} and {d_model}"):
+        sinusoidal(n, d_model)
+
+
+# --- ALiBi ---------------------------------------------------------------------------------------
+
+
+def test_alibi_slopes_by_hand():
+    close(alibi_slopes(8), 2.0 ** -torch.arange(1.0, 9), 0)
+    close(alibi_slopes(4), 2.0 ** -torch.tensor([2.0, 4, 6, 8]), 0)
+    # not a power of two: the four, then the first and third of eight
+    close(alibi_slopes(6), 2.0 ** -torch.tensor([2.0, 4, 6, 8, 1, 3]), 0)
+    close(alibi_slopes(1), torch.tensor([2.0**-8]), 0)
+
+
+def test_alibi_bias_by_hand():
+    """Two heads have slopes 1/16 and 1/256; two queries at the end of three keys."""
+    expected = torch.tensor([[-1.0, 0, -1], [-2, -1, 0]])
+    close(alibi_bias(2, 2, 3), torch.stack([expected / 16, expected / 256]), 0)
+
+
+@pytest.mark.parametrize("n_heads", [1, 2, 3, 5, 6, 7, 8, 12, 16, 25, 112])
+def test_alibi_is_blooms_up_to_a_constant_per_query(transformers, n_heads):
+    """BLOOM adds slope · j to key j: as good as −slope · (i − j) before a softmax over j ≤ i."""
+    from transformers.models.bloom.modeling_bloom import build_alibi_tensor
+
+    theirs = build_alibi_tensor(torch.ones(1, T, dtype=torch.long), n_heads, torch.float64)
+    ours = alibi_bias(n_heads, T).tril()
+    close(alibi_slopes(n_heads), theirs[:, 0, 1], 1e-7)  # theirs come from float32
+    shifted = theirs - theirs[:, 0, :, None]  # minus slope · i in row i
+    close(ours, shifted.tril(), 1e-6)
+
+
+def test_alibi_bias_of_the_last_queries_is_the_end_of_the_whole(device):
+    whole = alibi_bias(H, S, device=device)
+    assert whole.device.type == device
+    close(alibi_bias(H, T, S, device=device), whole[:, -T:], 0)
+    close(whole, whole.transpose(1, 2), 0)
+
+
+def test_impossible_alibi_is_refused():
+    with pytest.raises(ValueError, match="n_heads must be at least 1, got 0"):
+        alibi_slopes(0)
+    with pytest.raises(ValueError, match="T = 5 queries and S = 3 keys"):
+        alibi_bias(H, 5, 3)
+
+
+# --- relative bias -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bidirectional", [True, False])
+@pytest.mark.parametrize(("n_buckets", "max_distance"), [(32, 128), (8, 11), (4, 3), (10, 1000)])
+def test_buckets_are_t5s(transformers, bidirectional, n_buckets, max_distance):
+    from transformers.models.t5.modeling_t5 import T5Attention
+
+    bias = RelativeBias(
+        H, n_buckets=n_buckets, max_distance=max_distance, bidirectional=bidirectional
+    )
+    behind = torch.arange(-1500, 1501)
+    theirs = T5Attention._relative_position_bucket(-behind, bidirectional, n_buckets, max_distance)
+    assert torch.equal(bias.bucket(behind), theirs)
+
+
+def test_buckets_by_hand():
+    """8 buckets, 4 exact; then 4 + ⌊4 · log(d/4) / log(4)⌋ up to 16: 4, 6, 8 and 12 begin one."""
+    bias = RelativeBias(1, n_buckets=8, max_distance=16)
+    expected = {-3: 0, 0: 0, 1: 1, 3: 3, 4: 4, 5: 4, 6: 5, 7: 5, 8: 6, 11: 6, 12: 7, 16: 7, 99: 7}
+    assert bias.bucket(torch.tensor(list(expected))).tolist() == list(expected.values())
+
+
+def test_two_directions_have_buckets_of_their_own():
+    bias = RelativeBias(1, n_buckets=8, max_distance=16, bidirectional=True)
+    behind = torch.arange(-20, 21)
+    before, after = bias.bucket(behind[behind > 0]), bias.bucket(behind[behind < 0])
+    assert before.max() < 4
+    assert torch.equal(after.flip(0), before + 4)
+
+
+def test_the_bias_is_read_from_the_table_by_head_query_and_key(device):
+    bias = RelativeBias(H, n_buckets=8, max_distance=16).to(device)
+    got = bias(T, S)
+    assert got.shape == (H, T, S)
+    for i in range(T):
+        for j in range(S):
+            bucket = bias.bucket(torch.tensor(i + S - T - j))
+            close(got[:, i, j], bias.table.weight[bucket.to(device)], 0)
+    close(got, bias(S)[:, -T:], 0)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(2, 20), st.integers(1, 200), st.booleans())
+def test_buckets_are_all_in_the_table_and_never_decrease_with_distance(half, more, two_ways):
+    n_buckets = 2 * half
+    bias = RelativeBias(
+        1, n_buckets=n_buckets, max_distance=n_buckets // 2 + more, bidirectional=two_ways
+    )
+    buckets = bias.bucket(torch.arange(2 * n_buckets + 2 * more))
+    assert buckets.min() == 0
+    assert (buckets.diff() >= 0).all()
+    assert buckets[-1] == (half if two_ways else n_buckets) - 1
+
+
+def test_gradients_of_the_table_count_its_readers():
+    bias = RelativeBias(H, n_buckets=4, max_distance=3)
+    bias(T).sum().backward()
+    buckets = bias.bucket(torch.arange(T)[:, None] - torch.arange(T))
+    expected = torch.bincount(buckets.flatten(), minlength=4).double()
+    close(bias.table.weight.grad, expected[:, None].expand(4, H), 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_buckets": 1}, "above 0, got 1 and 128"),
+        ({"n_buckets": 5, "bidirectional": True}, "above 1, got 5 and 128"),
+        ({"n_buckets": 2, "bidirectional": True}, "got 2 and 128"),
+        ({"n_buckets": 32, "max_distance": 16}, "max_distance above 16, got 32 and 16"),
+    ],
+)
+def test_too_few_buckets_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        RelativeBias(H, **options)
+
+
+# --- rotary --------------------------------------------------------------------------------------
+
+
+def as_complex(x, layout):
+    """(…, K) → (…, K/2): the pairs that are turned, as complex numbers."""
+    a, b = (x[..., 0::2], x[..., 1::2]) if layout == "interleaved" else x.chunk(2, -1)
+    return torch.complex(a, b)
+
+
+@layouts
+@pytest.mark.parametrize("start", [0, 11])
+def test_rotary_multiplies_complex_pairs_by_a_phase(layout, start, device):
+    x = torch.randn(B, H, T, K, device=device)
+    angles = torch.arange(start, start + T)[:, None] * 100.0 ** (-torch.arange(0, K, 2) / K)
+    phase = torch.polar(torch.ones_like(angles), angles).to(device)
+    got = Rotary(K, base=100.0, layout=layout)(x, start)
+    close(as_complex(got, layout), as_complex(x, layout) * phase)
+
+
+def test_rotary_by_hand():
+    """K = 4, base 4: at position 1 the first pair turns by 1, the second by 1/2."""
+    x = torch.tensor([[9.0, 9, 9, 9], [1, 0, 0, 1]])
+    c, s, c2, s2 = math.cos(1), math.sin(1), math.cos(0.5), math.sin(0.5)
+    interleaved = Rotary(4, base=4.0, layout="interleaved")(x)
+    close(interleaved, torch.tensor([[9.0, 9, 9, 9], [c, s, -s2, c2]]), 1e-15)
+    half = Rotary(4, base=4.0)(x)  # pairs (0, 2) and (1, 3)
+    close(half, torch.tensor([[9.0, 9, 9, 9], [c, -s2, s, c2]]), 1e-15)
+
+
+def test_rotary_is_llamas(transformers):
+    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
+
+    rope = {"rope_theta": 500.0, "rope_type": "default"}
+    config = transformers.LlamaConfig(
+        hidden_size=H * K, num_attention_heads=H, rope_parameters=rope
+    )
+    q, k = torch.randn(B, H, T, K), torch.randn(B, H, T, K)
+    positions = torch.arange(3, 3 + T)[None]
+    cos, sin = LlamaRotaryEmbedding(config)(q, positions)
+    rotary = Rotary(K, base=500.0)
+    for ours, theirs in zip(
+        (rotary(q, 3), rotary(k, 3)), apply_rotary_pos_emb(q, k, cos, sin), strict=True
+    ):
+        close(ours, theirs, 1e-5)  # their angles are float32
+
+
+@layouts
+@settings(max_examples=25, deadline=None)
+@given(
+    pairs=st.integers(1, 4),
+    gap=st.integers(-9, 9),
+    m=st.integers(9, 60),
+    move=st.integers(0, 300),
+    seed=st.integers(0, 99),
+)
+def test_products_depend_on_the_distance_only(layout, pairs, gap, m, move, seed):
+    torch.manual_seed(seed)
+    q, k = torch.randn(2, 1, 2 * pairs)
+    rotary = Rotary(2 * pairs, layout=layout)
+
+    def product(at):
+        return (rotary(q, at) * rotary(k, at + gap)).sum()
+
+    close(product(m), product(m + move), 1e-11)
+    close(rotary(q, m).norm(), q.norm())
+
+
+def test_the_two_layouts_are_one_up_to_the_order_of_entries():
+    x = torch.randn(B, H, T, K)
+    order = torch.arange(K).view(2, -1).t().flatten()  # 0, 4, 1, 5, …: halves to pairs
+    turned = Rotary(K, layout="interleaved")(x[..., order])
+    close(turned, Rotary(K)(x)[..., order], 0)
+
+
+@layouts
+def test_only_the_first_entries_turn_where_a_width_is_given(layout):
+    x = torch.randn(B, H, T, K)
+    got = Rotary(K, width=6, layout=layout)(x)
+    close(got[..., 6:], x[..., 6:], 0)
+    close(got[..., :6], Rotary(6, layout=layout)(x[..., :6]), 0)
+
+
+def test_rotary_keeps_its_tables_apart():
+    """One module is asked for other starts, lengths and dtypes, one after the other."""
+    rotary, x = Rotary(K), torch.randn(T, K)
+    rotary(x, 2)
+    close(rotary(x, 3), Rotary(K)(x, 3), 0)
+    close(rotary(x[:2], 3), Rotary(K)(x[:2], 3), 0)
+    assert rotary(x[:2].float(), 3).dtype == torch.float32
+
+
+def test_a_table_made_in_inference_mode_serves_training():
+    rotary, x = Rotary(K), torch.randn(T, K, requires_grad=True)
+    with torch.inference_mode():
+        rotary(x)
+    rotary(x).sum().backward()
+    assert x.grad.any()
+
+
+@layouts
+def test_gradients_of_a_rotation_agree_with_finite_differences(layout):
+    x = torch.randn(2, 3, 6, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: Rotary(6, layout=layout, width=4)(x, 5), x)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"head_dim": 5}, "even and at most head_dim=5, got 5"),
+        ({"head_dim": 8, "width": 3}, "even and at most head_dim=8, got 3"),
+        ({"head_dim": 8, "width": 10}, "even and at most head_dim=8, got 10"),
+        ({"head_dim": 8, "width": 0}, "even and at most head_dim=8, got 0"),
+        ({"head_dim": 8, "layout": "split"}, "layout must be one of .* got 'split'"),
+    ],
+)
+def test_impossible_rotations_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        Rotary(**options)
+
+
+def test_rotary_refuses_another_width():
+    with pytest.raises(ValueError, match=r"expected \(…, T, 8\), got \(5, 6\)"):
+        Rotary(8)(torch.zeros(5, 6))

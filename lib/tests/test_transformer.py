@@ -1,0 +1,648 @@
+"""Transformers against torch's layers and published sizes, and by how every one must behave."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import FrozenInstanceError, fields, replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional as F
+from torch.testing import assert_close
+from unrolled.models.encoder_decoder import EncoderDecoder
+from unrolled.models.masks import causal_mask, padding_mask
+from unrolled.models.positions import sinusoidal
+from unrolled.models.transformer import Block, Encoder, Stack, TransformerLM
+from unrolled.models.transformer_config import POSITIONS, PRESETS, TransformerConfig, preset
+from unrolled.teaching.behaviour import (
+    BehaviourError,
+    check_batch,
+    check_cache,
+    check_causal,
+    check_order,
+    check_padding,
+    check_permutation,
+    check_source,
+)
+
+V, D, H, HIDDEN, LAYERS, B, T, S, CONTEXT = 23, 12, 3, 19, 2, 5, 7, 11, 17
+DEVICES = [
+    "cpu",
+    pytest.param(
+        "cuda",
+        marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here"),
+    ),
+]
+every_position = pytest.mark.parametrize("position", POSITIONS)
+both_places = pytest.mark.parametrize("norm_place", ["pre", "post"])
+# Besides the seven kinds of position: what else changes who reads whom.
+VARIANTS = {
+    "window": {"window": 3, "position": "rotary"},
+    "grouped": {"n_kv_heads": 1, "position": "alibi"},
+    "parallel": {"parallel": True, "bias": False, "activation": "swiglu"},
+    "embedding norm": {"embedding_norm": True, "norm": "rms", "tied": False},
+    "narrow heads": {"head_dim": 10, "position": "rotary", "rotary_width": 6},
+    "2017": {"norm_place": "post", "position": "sinusoidal", "scale_embedding": True},
+    "t5": {"norm": "rms", "position": "relative", "scale_scores": False, "scale_logits": True,
+           "n_buckets": 8, "max_distance": 6},
+}  # fmt: skip
+every_variant = pytest.mark.parametrize("variant", VARIANTS)
+
+
+@pytest.fixture(params=DEVICES)
+def device(request):
+    return request.param
+
+
+@pytest.fixture(autouse=True)
+def _float64_and_seed():
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(0)
+    yield
+    torch.set_default_dtype(before)
+
+
+def config(**changes) -> TransformerConfig:
+    """A small configuration with large weights, so that whatever is wrong shows."""
+    sizes = {"vocab_size": V, "d_model": D, "n_layers": LAYERS, "n_heads": H, "d_ff": HIDDEN}
+    return TransformerConfig(**(sizes | {"context_length": CONTEXT, "init_std": 0.5} | changes))
+
+
+def close(got, expected, tolerance=1e-12):
+    assert_close(got, expected, rtol=0, atol=tolerance)
+
+
+def randomised(module):
+    """The module with random biases and norms as well."""
+    for parameter in module.parameters():
+        nn.init.normal_(parameter, std=0.4)
+    return module
+
+
+def language_model(**changes) -> TransformerLM:
+    return randomised(TransformerLM(config(**changes))).eval()
+
+
+def tokens(*shape) -> torch.Tensor:
+    return torch.randint(V, shape or (B, T))
+
+
+def lengths_mask(*lengths, width=T):
+    return torch.arange(width) < torch.tensor(lengths)[:, None]
+
+
+# --- configuration -------------------------------------------------------------------------------
+
+
+def test_a_configuration_knows_the_widths_that_follow():
+    c = config(d_ff=None, position="rotary")
+    assert (c.width, c.inner, c.turned) == (4, 48, 4)
+    c = config(head_dim=10, d_ff=19, rotary_width=6, position="rotary")
+    assert (c.width, c.inner, c.turned) == (10, 19, 6)
+
+
+def test_a_configuration_cannot_be_changed_but_replaced():
+    with pytest.raises(FrozenInstanceError):
+        config().d_model = 24
+    assert replace(config(), d_model=24).width == 8
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"n_heads": 5}, "n_heads=5 does not divide d_model=12"),
+        ({"n_kv_heads": 2}, "n_kv_heads=2 does not divide n_heads=3"),
+        ({"norm": "batch"}, "norm must be layer or rms, got 'batch'"),
+        ({"norm_place": "both"}, "norm_place must be pre or post, got 'both'"),
+        ({"parallel": True, "norm_place": "post"}, "parallel blocks have their norm before"),
+        ({"position": "absolute"}, "position must be one of .* got 'absolute'"),
+        ({"activation": "tanh"}, "activation must be one of .* got 'tanh'"),
+        ({"dropout": 1.0}, r"dropout must lie in \[0, 1\), got 1.0"),
+        ({"init_std": -1.0}, "init_std and norm_eps must be at least 0"),
+        ({"d_model": 15, "position": "sinusoidal"}, "an even d_model, got 15"),
+        ({"head_dim": 5, "position": "rotary"}, "even and at most the head's, got 5 of 5"),
+        ({"rotary_width": 6, "position": "rotary"}, "at most the head's, got 6 of 4"),
+        ({"rotary_width": 3, "position": "rotary-interleaved"}, "got 3 of 4"),
+        ({"n_layers": 0}, "every size must be at least 1, in .*n_layers=0"),
+        ({"window": 0}, "every size must be at least 1, in .*window=0"),
+        ({"vocab_size": 0}, "vocab_size=0"),
+        ({"context_length": 0}, "context_length=0"),
+        ({"d_ff": 0}, "d_ff=0"),
+        ({"head_dim": 0}, "head_dim=0"),
+        ({"n_kv_heads": 0}, "n_kv_heads=0"),
+    ],
+)
+def test_settings_that_exclude_each_other_are_refused_with_the_numbers(changes, message):
+    with pytest.raises(ValueError, match=message):
+        config(**changes)
+
+
+def test_presets_are_found_by_name_and_may_be_changed():
+    assert preset("gpt2") == PRESETS["gpt2"]
+    small = preset("gpt2", n_layers=2, d_model=24)
+    assert (small.n_layers, small.d_model, small.n_heads) == (2, 24, 12)
+    with pytest.raises(KeyError, match="no preset 'gpt5'; there are transformer-2017, gpt,"):
+        preset("gpt5")
+    with pytest.raises(ValueError, match="n_heads=12 does not divide d_model=25"):
+        preset("gpt2", d_model=25)
+    with pytest.raises(TypeError, match="width"):
+        preset("gpt2", width=3)
+
+
+# Counted as the published weights are, position tables included. Those of 2020 and 2022 are
+# published as 175.0, 175 and 540.35 thousand million; OPT's own table has two rows more.
+PUBLISHED = {
+    "gpt": 116_534_784,
+    "gpt2": 124_439_808,
+    "gpt2-medium": 354_823_168,
+    "gpt2-large": 774_030_080,
+    "gpt2-xl": 1_557_611_200,
+    "gpt3": pytest.approx(175.0e9, rel=3e-3),
+    "opt-125m": 125_239_296 - 2 * 768,
+    "opt-175b": pytest.approx(175e9, rel=3e-3),
+    "palm-540b": pytest.approx(540.35e9, rel=2e-5),
+    "bloom-176b": 176_247_271_424,
+    "llama-7b": 6_738_415_616,
+    "llama-13b": 13_015_864_320,
+    "llama2-70b": 68_976_648_192,
+    "t5-small": 60_506_624,
+    "t5-base": 222_903_552,
+    "t5-v1.1-base": 247_577_856,
+    "transformer-2017": pytest.approx(65e6, rel=0.04),  # its vocabulary is "about 37 000"
+}
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_have_as_many_parameters_as_published(name):
+    two_sided = name.startswith("t5") or name == "transformer-2017"
+    with torch.device("meta"):  # shapes without numbers
+        model = (EncoderDecoder if two_sided else TransformerLM)(PRESETS[name])
+    assert sum(parameter.numel() for parameter in model.parameters()) == PUBLISHED[name]
+
+
+# --- initialisation ------------------------------------------------------------------------------
+
+
+def test_matrices_begin_with_the_spread_asked_for_and_the_last_of_each_layer_smaller():
+    model = TransformerLM(config(d_model=120, d_ff=480, init_std=0.3, n_layers=8, tied=False))
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):
+            assert not parameter.any()
+        elif "norm" in name:
+            assert (parameter == 1).all()
+        else:
+            last = name.endswith(("o_proj.weight", "down.weight"))
+            expected = 0.3 / math.sqrt(16) if last else 0.3
+            error = 5 * expected / math.sqrt(2 * parameter.numel())
+            assert abs(parameter.std().item() - expected) < error, name
+            assert abs(parameter.mean().item()) < 5 * expected / math.sqrt(parameter.numel()), name
+
+
+def test_one_seed_gives_one_model():
+    models = []
+    for _ in range(2):
+        torch.manual_seed(7)
+        models.append(TransformerLM(config(position="relative")))
+    for one, other in zip(*(model.parameters() for model in models), strict=True):
+        close(one, other, 0)
+
+
+def test_a_fresh_model_knows_nothing():
+    model = TransformerLM(config(init_std=0.02))
+    x = tokens(B, T + 1)
+    loss = F.cross_entropy(model(x[:, :-1]).flatten(0, 1), x[:, 1:].flatten())
+    assert abs(loss.item() - math.log(V)) < 0.02
+
+
+# --- blocks and stacks are torch's ---------------------------------------------------------------
+
+
+def copy_block(theirs: nn.Module, ours: Block, cross: bool) -> None:
+    """The weights of torch's encoder or decoder layer."""
+    attentions = [(theirs.self_attn, ours.attention)]
+    norms = [ours.norm_attention, ours.norm_feed_forward]
+    if cross:
+        attentions.append((theirs.multihead_attn, ours.cross))
+        norms.insert(1, ours.norm_cross)
+    for a, b in attentions:
+        biases = None if a.in_proj_bias is None else {"qkv": a.in_proj_bias, "o": a.out_proj.bias}
+        b.load(qkv=a.in_proj_weight, o=a.out_proj.weight, biases=biases)
+    for n, norm in enumerate(norms, 1):
+        norm.load_state_dict(getattr(theirs, f"norm{n}").state_dict())
+    ours.feed_forward.up.load_state_dict(theirs.linear1.state_dict())
+    ours.feed_forward.down.load_state_dict(theirs.linear2.state_dict())
+
+
+def torchs_layer(kind, norm_place, activation, bias=True):
+    """In training mode, where torch takes no shortcut; without dropout it computes the same."""
+    return kind(
+        D, H, HIDDEN, dropout=0.0, activation=activation, batch_first=True,
+        norm_first=norm_place == "pre", bias=bias,
+    )  # fmt: skip
+
+
+def equal_with_gradients(ours, theirs, inputs, tolerance=1e-12):
+    results = []
+    for f in (ours, theirs):
+        output = f()
+        weights = torch.linspace(-1, 2, output.numel(), device=output.device).view(output.shape)
+        results.append((output, *torch.autograd.grad((weights * output).sum(), inputs)))
+    for got, expected in zip(*results, strict=True):
+        close(got, expected, tolerance)
+
+
+@both_places
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_block_is_torchs_encoder_layer(norm_place, activation, bias, masked, device):
+    theirs = torchs_layer(nn.TransformerEncoderLayer, norm_place, activation, bias)
+    theirs = randomised(theirs).to(device)
+    block = Block(
+        config(norm_place=norm_place, activation=activation, bias=bias), causal=masked
+    ).to(device)
+    copy_block(theirs, block, cross=False)
+    x = torch.randn(B, T, D, device=device, requires_grad=True)
+    real = lengths_mask(7, 4, 1, 6, 2).to(device) if masked else None
+    may_not = ~causal_mask(T, device=device) if masked else None  # torch: True = may not attend
+    equal_with_gradients(
+        lambda: block(x, None if real is None else padding_mask(real)),
+        lambda: theirs(
+            x, src_mask=may_not, src_key_padding_mask=None if real is None else ~real
+        ),
+        [x],
+    )  # fmt: skip
+
+
+@both_places
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_a_block_with_a_source_is_torchs_decoder_layer(norm_place, activation, device):
+    theirs = torchs_layer(nn.TransformerDecoderLayer, norm_place, activation)
+    theirs = randomised(theirs).to(device)
+    block = Block(config(norm_place=norm_place, activation=activation), causal=True, cross=True)
+    copy_block(theirs, block.to(device), cross=True)
+    x = torch.randn(B, T, D, device=device, requires_grad=True)
+    source = torch.randn(B, S, D, device=device, requires_grad=True)
+    real, read = lengths_mask(7, 4, 1, 6, 2), lengths_mask(11, 1, 5, 3, 2, width=S)
+    real, read = real.to(device), read.to(device)
+    equal_with_gradients(
+        lambda: block(x, padding_mask(real), source=source, source_mask=padding_mask(read)),
+        lambda: theirs(
+            x, source, tgt_mask=~causal_mask(T, device=device), tgt_key_padding_mask=~real,
+            memory_key_padding_mask=~read,
+        ),
+        [x, source],
+    )  # fmt: skip
+
+
+@both_places
+def test_stacks_are_torchs_encoder_and_decoder(norm_place, device):
+    c = config(norm_place=norm_place, activation="relu", position="none", n_layers=3)
+    pre = norm_place == "pre"  # torch leaves it to its user to add the last norm
+    lasts = [nn.LayerNorm(D) if pre else None for _ in range(2)]
+    encoder = nn.TransformerEncoder(
+        torchs_layer(nn.TransformerEncoderLayer, norm_place, "relu"), 3, lasts[0],
+        enable_nested_tensor=False,
+    )  # fmt: skip
+    layer = torchs_layer(nn.TransformerDecoderLayer, norm_place, "relu")
+    decoder = nn.TransformerDecoder(layer, 3, lasts[1])
+    ours = Stack(c, causal=False).to(device), Stack(c, causal=True, cross=True).to(device)
+    for theirs, stack in zip((encoder, decoder), ours, strict=True):
+        randomised(theirs).to(device)
+        for a, b in zip(theirs.layers, stack.blocks, strict=True):
+            copy_block(a, b, cross=theirs is decoder)
+        if pre:
+            stack.final_norm.load_state_dict(theirs.norm.state_dict())
+    x = torch.randn(B, S, D, device=device, requires_grad=True)
+    y = torch.randn(B, T, D, device=device, requires_grad=True)
+    equal_with_gradients(
+        lambda: ours[1](y, source=ours[0](x)),
+        lambda: decoder(y, encoder(x), tgt_mask=~causal_mask(T, device=device)),
+        [x, y],
+    )
+
+
+def test_a_parallel_block_by_hand():
+    """x = (1, 3), normed (−1, 1). Attention over one token: −4n = (4, −4). Feed-forward:
+    3 · relu(n) = (0, 3). One after the other, it would have read (5, −1) normed, and given (3, 0).
+    """
+    c = config(
+        d_model=2, n_heads=1, d_ff=2, activation="relu", parallel=True, bias=False, norm_eps=0.0
+    )
+    block, one = Block(c, causal=True), torch.eye(2)
+    block.attention.load(q=one, k=one, v=-4 * one, o=one)
+    with torch.no_grad():
+        block.feed_forward.up.weight.copy_(one)
+        block.feed_forward.down.weight.copy_(3 * one)
+    close(block(torch.tensor([[[1.0, 3]]])), torch.tensor([[[5.0, 2]]]), 1e-14)
+    sequential = Block(replace(c, parallel=False), causal=True)
+    sequential.load_state_dict(block.state_dict(), strict=False)
+    close(sequential(torch.tensor([[[1.0, 3]]])), torch.tensor([[[8.0, -1]]]), 1e-14)
+
+
+@both_places
+def test_gradients_of_a_block_agree_with_finite_differences(norm_place):
+    c = config(d_model=4, n_heads=2, n_kv_heads=1, d_ff=3, norm_place=norm_place)
+    block = randomised(Block(c, causal=True, cross=True))
+    names = [name for name, _ in block.named_parameters()]
+
+    def f(x, source, *parameters):
+        named = dict(zip(names, parameters, strict=True))
+        return torch.func.functional_call(block, named, (x,), {"source": source})
+
+    inputs = torch.randn(1, 3, 4), torch.randn(1, 2, 4)
+    inputs = [*inputs, *(p.detach().clone() for p in block.parameters())]
+    assert torch.autograd.gradcheck(f, [x.requires_grad_() for x in inputs], fast_mode=True)
+
+
+# --- the language model --------------------------------------------------------------------------
+
+
+@every_position
+@both_places
+def test_no_output_reads_a_later_token(position, norm_place, device):
+    model = language_model(position=position, norm_place=norm_place).to(device)
+    check_causal(model, tokens().to(device))
+    x = model.embed(tokens().to(device)).detach().requires_grad_()
+    for i in range(T):
+        (gradient,) = torch.autograd.grad(model.logits(model.stack(x))[:, i].sum(), x)
+        assert not gradient[:, i + 1 :].any()
+        assert gradient[:, : i + 1].any(-1).all() or position == "none"
+
+
+@every_variant
+def test_variants_read_no_later_token_either(variant):
+    check_causal(language_model(**VARIANTS[variant]), tokens())
+
+
+@every_position
+@both_places
+def test_reading_in_pieces_is_reading_at_once(position, norm_place, device):
+    model = language_model(position=position, norm_place=norm_place).to(device)
+    check_cache(model, tokens().to(device), tolerance=1e-10)
+
+
+@every_variant
+def test_variants_read_in_pieces_as_well(variant):
+    check_cache(language_model(**VARIANTS[variant]), tokens(), tolerance=1e-10)
+
+
+@every_position
+def test_padding_changes_nothing(position, device):
+    model = language_model(position=position).to(device)
+    check_padding(model, tokens().to(device), lengths_mask(7, 4, 1, 6, 2).to(device))
+
+
+@every_position
+def test_sequences_of_a_batch_do_not_see_each_other(position):
+    check_batch(language_model(position=position), tokens())
+
+
+@every_position
+def test_the_order_of_tokens_matters_where_there_are_positions(position):
+    encoder = randomised(Encoder(config(position=position))).eval()
+    if position == "none":
+        check_permutation(encoder, tokens())
+    else:
+        check_order(encoder, tokens())
+        with pytest.raises(BehaviourError):
+            check_permutation(encoder, tokens())
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    groups=st.integers(1, 2),
+    per_group=st.integers(1, 3),
+    half=st.integers(1, 3),
+    position=st.sampled_from(POSITIONS),
+    norm_place=st.sampled_from(["pre", "post"]),
+    norm=st.sampled_from(["layer", "rms"]),
+    activation=st.sampled_from(["relu", "gelu", "swiglu"]),
+    window=st.sampled_from([None, 1, 3]),
+    bias=st.booleans(),
+    cut=st.integers(1, 6),
+    seed=st.integers(0, 99),
+)
+def test_any_model_is_causal_and_reads_in_pieces(
+    groups, per_group, half, position, norm_place, norm, activation, window, bias, cut, seed
+):
+    torch.manual_seed(seed)
+    heads = groups * per_group
+    model = language_model(
+        n_heads=heads, n_kv_heads=groups, d_model=2 * half * heads, position=position,
+        norm_place=norm_place, norm=norm, activation=activation, window=window, bias=bias,
+    )  # fmt: skip
+    x = tokens(2, T)
+    logits = model(x)
+    assert logits.shape == (2, T, V)
+    first, state = model.read(x[:, :cut])
+    second, end = model.read(x[:, cut:], state)
+    close(torch.cat([first, second], 1), logits, 1e-9)
+    assert (state[0].length, end[0].length) == (cut, T)
+    other = x.clone()
+    other[:, cut:] = tokens(2, T - cut)
+    close(model(other)[:, :cut], logits[:, :cut], 0)
+
+
+def test_a_window_reaches_so_far_per_layer_and_no_further():
+    model = language_model(window=3, position="none", n_layers=2)
+    x = model.embed(tokens()).detach().requires_grad_()
+    (gradient,) = torch.autograd.grad(model.stack(x)[:, 6].sum(), x)
+    assert not gradient[:, :2].any()  # two layers look back twice two positions
+    assert gradient[:, 2:].any(-1).all()
+
+
+def test_the_maps_are_the_weights_of_every_layer():
+    model, maps, x = language_model(n_kv_heads=1), [], tokens()
+    mask = lengths_mask(7, 4, 1, 6, 2)
+    close(model(x, mask, maps=maps), model(x, mask))
+    assert [m.shape for m in maps] == [(B, H, T, T)] * LAYERS
+    for weights in maps:
+        allowed = causal_mask(T) & padding_mask(mask)
+        assert not weights[~allowed.expand_as(weights)].any()
+        close(weights.sum(-1), torch.ones(B, H, T))
+
+
+def test_logits_are_the_parts_in_a_row():
+    model, x = language_model(norm_place="post", n_layers=1), tokens()
+    hidden = model.embedding.weight[x] + model.stack.position.weight[:T]
+    hidden = model.stack.blocks[0](hidden)
+    close(model(x), hidden @ model.embedding.weight.T)
+    assert model.head.weight is model.embedding.weight
+
+
+def test_scales_of_embeddings_scores_and_logits():
+    base = {"position": "none", "n_layers": 1, "tied": False}
+    x = tokens()
+    plain = language_model(**base)
+    for changes, expected in (
+        (
+            {"scale_embedding": True},
+            lambda m: m.logits(m.stack(m.embedding(x) * math.sqrt(D))),
+        ),
+        ({"scale_logits": True}, lambda m: m.head(m.stack(m.embedding(x)) / math.sqrt(D))),
+    ):
+        model = language_model(**base, **changes)
+        close(model(x), expected(model))
+    raw = TransformerLM(config(**base, scale_scores=False)).eval()
+    raw.load_state_dict(plain.state_dict())
+    with torch.no_grad():  # a query that is √K times as long takes the scale back
+        raw.stack.blocks[0].attention.q_proj.weight.div_(2)
+        raw.stack.blocks[0].attention.q_proj.bias.div_(2)
+    close(raw(x), plain(x))
+
+
+def test_sinusoidal_positions_go_on_where_a_state_ends():
+    model, x = language_model(position="sinusoidal", n_layers=1), tokens()
+    hidden = model.embed(x) + sinusoidal(T, D)
+    expected = model.stack.final_norm(model.stack.blocks[0](hidden))
+    close(model(x), model.logits(expected))
+
+
+def test_embeddings_are_normed_before_the_first_block():
+    model, x = language_model(embedding_norm=True, position="none", n_layers=1), tokens()
+    hidden = model.stack.embedding_norm(model.embed(x))
+    close(model(x), model.logits(model.stack.final_norm(model.stack.blocks[0](hidden))))
+
+
+def test_dropout_acts_in_training_only_and_follows_the_seed():
+    model, x = language_model(dropout=0.3), tokens()
+    close(model(x), model(x), 0)
+    model.train()
+    torch.manual_seed(1)
+    first = model(x)
+    assert (model(x) != first).any()
+    torch.manual_seed(1)
+    close(model(x), first, 0)
+
+
+def test_a_state_may_be_read_on_in_two_ways():
+    model, x = language_model(), tokens()
+    _, state = model.read(x[:, :3])
+    one, other = tokens(B, 4), tokens(B, 4)
+    for ending in (one, other, one):
+        got, _ = model.read(ending, state)
+        close(got, model(torch.cat([x[:, :3], ending], 1))[:, 3:], 1e-10)
+    assert state[0].length == 3
+
+
+def test_training_learns_a_sequence_by_heart(device):
+    model = TransformerLM(config(init_std=0.05, position="rotary")).to(device)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=0.02)
+    x = tokens(1, CONTEXT + 1).to(device)
+    for _ in range(40):
+        loss = F.cross_entropy(model(x[:, :-1]).flatten(0, 1), x[:, 1:].flatten())
+        loss.backward()
+        optimiser.step()
+        optimiser.zero_grad()
+    assert loss < 0.1
+
+
+# --- encoder and encoder–decoder -----------------------------------------------------------------
+
+
+@every_position
+def test_an_encoder_reads_both_ways_but_no_padding(position):
+    encoder = randomised(Encoder(config(position=position))).eval()
+    x, mask = tokens(), lengths_mask(7, 4, 1, 6, 2)
+    check_padding(encoder, x, mask)
+    check_batch(encoder, x)
+    inputs = encoder.embedding(x).detach().requires_grad_()
+    (gradient,) = torch.autograd.grad(encoder.stack(inputs)[:, 0].sum(), inputs)
+    assert gradient.any(-1).all()
+
+
+def encoder_decoder(**changes) -> EncoderDecoder:
+    return randomised(EncoderDecoder(config(**changes))).eval()
+
+
+@every_position
+@both_places
+def test_a_decoder_reads_its_source_and_its_own_past(position, norm_place):
+    model = encoder_decoder(position=position, norm_place=norm_place)
+    source, target = tokens(B, S), tokens(B, T)
+    check_source(model, source, target)
+    check_causal(lambda y: model(source, y), target)
+    one = target[:1]
+    check_padding(
+        lambda x, mask: model(x, one.expand(len(x), T), mask)[:, 0],
+        source,
+        lengths_mask(11, 4, 1, 6, 2, width=S),
+    )
+    check_padding(
+        lambda y, mask: model(source[:1].expand(len(y), S), y, None, mask),
+        target,
+        lengths_mask(7, 4, 1, 6, 2),
+    )
+
+
+def test_an_encoder_decoder_is_its_two_stacks():
+    model = encoder_decoder(position="none", scale_logits=True, scale_embedding=True)
+    source, target, maps = tokens(B, S), tokens(B, T), []
+    read = model.encoder(model.embedding(source) * math.sqrt(D))
+    close(model.encode(source), read)
+    x = model.decoder(model.embedding(target) * math.sqrt(D), source=read)
+    close(model(source, target, maps=maps), x / math.sqrt(D) @ model.embedding.weight.T)
+    assert [m.shape for m in maps] == [(B, H, T, T), (B, H, T, S)] * LAYERS
+
+
+# --- errors --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda m: m(tokens(T)), ValueError, r"tokens must be \(B, T\), got shape \(7,\)"),
+        (lambda m: m(tokens(1, 18)), ValueError, "18 tokens do not fit into the context of 17"),
+        (lambda m: m(torch.full((1, 3), V)), IndexError, "out of range"),
+        (
+            lambda m: m(tokens(), lengths_mask(7, 4)),
+            ValueError,
+            r"shape \(5, 7\), got \(2, 7\)",
+        ),
+        (lambda m: m(tokens(), tokens()), TypeError, "got torch.int64"),
+        (
+            lambda m: m.read(tokens(1, 8), m.read(tokens(1, 10))[1]),
+            ValueError,
+            "18 tokens do not fit into the context of 17",
+        ),
+        (
+            lambda m: m.read(tokens(2, 3), m.read(tokens(1, 3))[1]),
+            ValueError,
+            r"holds \(B, G\) = \(1, 3\), got \(2, 3\)",
+        ),
+    ],
+)
+def test_inputs_that_do_not_fit_are_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call(language_model())
+
+
+def test_every_setting_changes_the_model():
+    """No field of the configuration is ignored: each changes what is computed, or is refused."""
+    rotary = {"position": "rotary"}
+    relative = {"position": "relative", "n_buckets": 8, "max_distance": 6}
+    changes = {
+        "vocab_size": ({}, 29), "d_model": ({}, 24), "n_layers": ({}, 3), "n_heads": ({}, 2),
+        "n_kv_heads": ({}, 1), "head_dim": ({}, 6), "d_ff": ({}, 20), "activation": ({}, "relu"),
+        "norm": ({}, "rms"), "norm_place": ({}, "post"), "norm_eps": ({}, 0.5),
+        "embedding_norm": ({}, True), "parallel": ({}, True), "position": ({}, "none"),
+        "rotary_base": (rotary, 7.0), "rotary_width": (rotary, 2), "n_buckets": (relative, 6),
+        "max_distance": (relative, 20), "window": ({}, 2), "bias": ({}, False),
+        "scale_embedding": ({}, True), "scale_scores": ({}, False), "scale_logits": ({}, True),
+        "dropout": ({}, 0.5), "init_std": ({}, 0.1), "context_length": ({}, 9),
+        "tied": ({}, False),
+    }  # fmt: skip
+    assert set(changes) == {field.name for field in fields(TransformerConfig)}
+    x = tokens()
+    for name, (base, value) in changes.items():
+        logits = []
+        for c in (config(**base), config(**(base | {name: value}))):
+            torch.manual_seed(3)
+            logits.append(TransformerLM(c)(x))
+        same = logits[0].shape == logits[1].shape and torch.equal(*logits)
+        assert not same, name

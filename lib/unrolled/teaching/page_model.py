@@ -1,0 +1,104 @@
+"""A trained Transformer that runs in the reader's own browser: type a text, see what it expects.
+
+`pack` writes the model into one small file, with eight bits for each weight; `show` puts the place
+where it runs into a page. `page_model.js`, written into the page with it, is the forward pass over
+again, one token at a time with a cache of keys and values.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import struct
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from unrolled.models.transformer import TransformerLM
+from unrolled.models.transformer_config import TransformerConfig
+from unrolled.teaching import figures
+
+# What the forward pass in the page knows.
+SUPPORTED = {
+    "activation": "swiglu", "norm": "rms", "norm_place": "pre", "position": "rotary",
+    "bias": False, "tied": True, "parallel": False, "embedding_norm": False, "window": None,
+    "scale_embedding": False, "scale_scores": True, "scale_logits": False,
+}  # fmt: skip
+
+
+def pack(model: TransformerLM, vocab: tuple[str, ...]) -> bytes:
+    """The model as a file for the page.
+
+    Four bytes with the length of a JSON header (a multiple of four in all), the header, and then
+    each tensor: for a matrix one float32 for each row, the largest entry over 127, and its entries
+    in units of that, int8; a vector in float32. All little-endian, each tensor at a multiple of 4.
+    Raises ValueError for a configuration that the page does not know, or another vocabulary.
+    """
+    config = asdict(model.config)
+    for name, value in SUPPORTED.items():
+        if config[name] != value:
+            raise ValueError(f"the page knows {name}={value!r} only, got {config[name]!r}")
+    if model.config.turned != model.config.width or model.config.n_kv_heads:
+        raise ValueError("the page knows whole heads that turn, and as many for keys as queries")
+    if len(vocab) != config["vocab_size"]:
+        raise ValueError(f"expected {config['vocab_size']} tokens, got {len(vocab)}")
+    tensors, body = [], b""
+    for name, value in model.state_dict().items():
+        if name == "head.weight":
+            continue
+        array = value.detach().cpu().numpy().astype("<f4")
+        tensors.append({"name": name, "shape": array.shape, "at": len(body)})
+        if array.ndim == 2:
+            scale = np.abs(array).max(axis=1, keepdims=True) / 127
+            scale[scale == 0] = 1
+            body += scale.astype("<f4").tobytes()
+            body += np.rint(array / scale).astype(np.int8).tobytes()
+        else:
+            body += array.tobytes()
+        body += b"\0" * (-len(body) % 4)
+    header = json.dumps({"config": config, "vocab": vocab, "tensors": tensors}).encode()
+    header += b" " * (-len(header) % 4)
+    return struct.pack("<I", len(header)) + header + body
+
+
+def unpack(data: bytes) -> tuple[TransformerLM, tuple[str, ...]]:
+    """The model as the page has it, its rounded weights included, and its vocabulary."""
+    (length,) = struct.unpack("<I", data[:4])
+    header, body = json.loads(data[4 : 4 + length]), data[4 + length :]
+    weights = {}
+    for tensor in header["tensors"]:
+        rows, at = tensor["shape"][0], tensor["at"]
+        array = np.frombuffer(body, "<f4", rows, at)
+        if len(tensor["shape"]) == 2:
+            entries = np.frombuffer(body, np.int8, int(np.prod(tensor["shape"])), at + 4 * rows)
+            array = array[:, None] * entries.reshape(tensor["shape"])
+        weights[tensor["name"]] = torch.from_numpy(np.array(array, dtype=np.float32))
+    model = TransformerLM(TransformerConfig(**header["config"]))
+    model.load_state_dict(weights | {"head.weight": weights["embedding.weight"]})
+    return model.eval(), tuple(header["vocab"])
+
+
+def show(name: str, prompt: str, *, caption: str = "", longest: int = 120) -> None:
+    """Display the place where the model of the file `name`.bin runs when the page is a book's.
+
+    In a notebook, where the file is not at hand, a sentence stands there instead. longest: how many
+    characters the page reads, at most the length the model was trained on.
+    """
+    from IPython.display import display
+
+    here = Path(__file__)
+    data = json.dumps({"file": f"{name}.bin", "prompt": prompt, "longest": longest})
+    data = data.replace("</", r"<\/")  # a script may not hold it
+    markup = f"""<figure class="u-model">
+<style>
+{figures.css()}{here.with_name("page_model.css").read_text(encoding="utf-8")}</style>
+<script type="application/json">{data}</script>
+<p class="u-model-place">In the web book the model itself runs here: type a text, and see what it
+expects next and what it attends to.</p>
+<script>
+{here.with_name("page_model.js").read_text(encoding="utf-8")}</script>
+{figures.figcaption(caption)}</figure>"""
+    plain = f"[The model {html.escape(name)} runs here in the web book.]\n{caption}".strip()
+    display({"text/html": markup, "text/plain": plain}, raw=True)
