@@ -11,7 +11,7 @@ from unrolled.teaching.experiments._climb import climb
 from unrolled.teaching.experiments._climb_recurrent import RecurrentRecipe
 
 RECIPE = RecurrentRecipe(name="LSTM (384 units)", cell="lstm", hidden_size=384)
-LRS = (4e-3, 8e-3, 1.6e-2, 3.2e-2, 6.4e-2)
+LRS = (1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2)
 
 
 def run(recipe: RecurrentRecipe = RECIPE, *, lrs: Sequence[float] = LRS, **options) -> dict:
