@@ -310,8 +310,10 @@ def test_a_function_of_the_standard_library_runs_in_fresh_processes():
 def test_a_function_of_a_notebook_is_forked_and_one_of_a_module_is_not(monkeypatch):
     here = ModuleType("__main__")
     exec("def function(): pass", here.__dict__)
-    assert method_for(here.function) == "spawn"  # pytest's main module is a file
     monkeypatch.setitem(sys.modules, "__main__", here)
+    here.__file__ = "script.py"
+    assert method_for(here.function) == "spawn"
+    del here.__file__
     assert method_for(here.function) == "fork"
     assert method_for(os.getpid) == "spawn"
 
