@@ -14,7 +14,7 @@ from unrolled.data.tokens import CharTokenizer
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
 from unrolled.teaching import record
-from unrolled.teaching.experiments import c20_authors, c20_copy, c20_tokens
+from unrolled.teaching.experiments import c20_authors, c20_copy, c20_equal_tokens
 from unrolled.teaching.experiments.c20_authors import Classifier, Passages
 
 
@@ -89,7 +89,7 @@ def tokenizer():
 def tiny(tokenizer):
     torch.manual_seed(0)
     config = TransformerConfig(
-        vocab_size=tokenizer.vocab_size, d_model=12, n_layers=2, n_heads=3, context_length=70
+        vocab_size=tokenizer.vocab_size, d_model=12, n_layers=2, n_heads=3, context_length=101
     )
     return TransformerLM(config)
 
@@ -112,7 +112,7 @@ def test_passages_are_plain_held_out_and_evenly_drawn():
 def test_a_classifier_begins_as_a_copy_and_reads_at_extract(tiny, tokenizer):
     before = {key: value.clone() for key, value in tiny.state_dict().items()}
     torch.manual_seed(1)
-    classifier = Classifier(tiny, 2)
+    classifier = Classifier(tiny, 2, "extract")
     nn.init.normal_(classifier.head.weight)
     tokens = torch.from_numpy(c20_authors.encode(tokenizer, ["a passage", "or two of"]))
     assert tokens[:, 0].tolist() == 2 * tokenizer.encode("\n").tolist()
@@ -120,6 +120,10 @@ def test_a_classifier_begins_as_a_copy_and_reads_at_extract(tiny, tokenizer):
     h = torch.cat([tiny.embed(tokens[:, :-1]), classifier.embedding.weight[-1].expand(2, 1, -1)], 1)
     expected = classifier.head(tiny.stack(h)[:, -1])
     torch.testing.assert_close(classifier(tokens), expected)
+    classifier.reading = "mean"
+    torch.testing.assert_close(classifier(tokens), classifier.head(tiny.stack(h).mean(1)))
+    with pytest.raises(ValueError, match=r"one of .*'extract'.*, got 'last'"):
+        Classifier(tiny, 2, "last")
     classifier(tokens).sum().backward()
     assert classifier.embedding.weight.grad[-1].abs().sum() > 0
     c20_authors.finetune(
@@ -155,15 +159,20 @@ def test_authors_can_be_recorded(tiny, tmp_path):
     assert set(result["config"]["lr"]) == set(c20_authors.KINDS)
 
 
-def test_the_shorter_lstm_reads_what_the_transformer_read_and_is_recorded(tmp_path):
-    recipe = c20_tokens.shorter()
+def test_the_shorter_lstm_reads_as_much_as_the_transformer_at_the_rate_of_its_own_row():
     read = record.load("ladder_transformer")["config"]["recipe"]
-    assert recipe.n_steps * 2048 == read["n_steps"] * read["batch_size"] * read["window"]
-    assert recipe.hidden_size == record.load("ladder_lstm")["config"]["recipe"]["hidden_size"]
-    tiny = replace(recipe, n_steps=2, batch_size=3, window=5, hidden_size=7, width=5)
-    result = c20_tokens.run(tiny, corpus="shakespeare-small", seeds=(3, 5))
-    record.save("c20_tokens", **result, seconds=1.0, folder=tmp_path)
-    (row,) = record.load("c20_tokens", tmp_path)["metrics"]["rows"]
+    own, short = record.load("ladder_lstm")["config"]["recipe"], c20_equal_tokens.SHORT
+    n_tokens = short.n_steps * short.batch_size * short.window
+    assert n_tokens == read["n_steps"] * read["batch_size"] * read["window"]
+    assert (short.hidden_size, short.lr) == (own["hidden_size"], own["lr"])
+
+
+def test_the_shorter_lstm_can_be_recorded(tmp_path):
+    short = c20_equal_tokens.SHORT
+    tiny = replace(short, n_steps=2, batch_size=3, window=5, hidden_size=7, width=5)
+    result = c20_equal_tokens.run(tiny, corpus="shakespeare-small", seeds=(3, 5))
+    record.save("c20_equal_tokens", **result, seconds=1.0, folder=tmp_path)
+    (row,) = record.load("c20_equal_tokens", tmp_path)["metrics"]["rows"]
     assert row["seeds"] == [3, 5]
     assert len(set(row["test_bits_per_byte_by_seed"])) == 2
     assert {p["step"] for p in result["curve"]} == {1, 2}
