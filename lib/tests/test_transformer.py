@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 from unrolled.models.encoder_decoder import EncoderDecoder
 from unrolled.models.masks import causal_mask, padding_mask
-from unrolled.models.positions import sinusoidal
+from unrolled.models.positions import Rotary, sinusoidal
 from unrolled.models.transformer import Block, Encoder, Stack, TransformerLM
 from unrolled.models.transformer_config import POSITIONS, PRESETS, TransformerConfig, preset
 from unrolled.teaching.behaviour import (
@@ -503,6 +503,17 @@ def test_sinusoidal_positions_go_on_where_a_state_ends():
     close(model(x), model.logits(expected))
 
 
+@pytest.mark.parametrize(
+    ("position", "layout"), [("rotary", "half"), ("rotary-interleaved", "interleaved")]
+)
+def test_rotary_positions_turn_what_the_configuration_says(position, layout):
+    c = config(position=position, rotary_base=7.0, head_dim=10, rotary_width=6, n_layers=1)
+    model, x = randomised(TransformerLM(c)).eval(), tokens()
+    rotary = Rotary(10, base=7.0, layout=layout, width=6)
+    hidden = model.stack.blocks[0](model.embed(x), rotary=rotary)
+    close(model(x), model.logits(model.stack.final_norm(hidden)), 0)
+
+
 def test_embeddings_are_normed_before_the_first_block():
     model, x = language_model(embedding_norm=True, position="none", n_layers=1), tokens()
     hidden = model.stack.embedding_norm(model.embed(x))
@@ -578,6 +589,15 @@ def test_a_decoder_reads_its_source_and_its_own_past(position, norm_place):
         target,
         lengths_mask(7, 4, 1, 6, 2),
     )
+
+
+def test_only_the_decoder_looks_back_only():
+    model = encoder_decoder(position="relative", n_layers=1)
+    assert model.encoder.position.bidirectional
+    assert not model.decoder.position.bidirectional
+    source, maps = tokens(B, S), []
+    model.encoder(model.embedding(source), maps=maps)
+    assert (maps[0] > 0).all()
 
 
 def test_an_encoder_decoder_is_its_two_stacks():

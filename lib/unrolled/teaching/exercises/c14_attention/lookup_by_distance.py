@@ -1,0 +1,133 @@
+r"""A lookup by nearness
+
+A dot product is not a nearness: in the chapter's figure the query that lies on key a reads key b.
+Kernel regression weighs the entries by their distance instead,
+
+$$
+y = \sum_j \alpha_j v_j, \qquad
+\alpha_j \propto \exp\!\left( -\frac{|q - k_j|^2}{2 w^2} \right),
+$$
+
+with a width $w > 0$. Write `lookup_by_distance(Q, K, V, width)` for `Q` `(n, d)`, `K` `(m, d)` and
+`V` `(m, d_v)`; return $Y$, `(n, d_v)`. A query may be so far from all keys that every exponential
+is 0 in floating-point numbers. It still has an answer: the formula is a quotient, and has a limit.
+
+Then look at your formula and say on paper what has to be true of the keys for it to be dot-product
+attention, and with which scale.
+"""
+
+import numpy as np
+
+from unrolled.teaching.exercise import call
+
+kind, level, points = "code", 2, 3
+
+
+# %% solution
+def lookup_by_distance(Q, K, V, width):
+    """Means (n, d_v) of V (m, d_v), weighted by the nearness of Q (n, d) and K (m, d)."""
+    squares = ((Q[:, None, :] - K[None, :, :]) ** 2).sum(axis=-1)  # (n, m)
+    scores = -squares / (2 * width**2)
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return weights / weights.sum(axis=1, keepdims=True) @ V
+
+
+# %% explanation
+explanation = r"""
+It is a softmax of scores, and a softmax does not feel a shift of its row. So the maximum is
+subtracted first: the nearest key then has the exponential 1, however far away it is.
+
+Multiply out:
+
+$$
+-\frac{|q - k_j|^2}{2 w^2} = \frac{q \cdot k_j}{w^2} - \frac{|k_j|^2}{2 w^2} - \frac{|q|^2}{2 w^2} .
+$$
+
+The last term is the same for all keys, so the softmax drops it. If all keys have the same length,
+it drops the second too, and what is left is dot-product attention with the scale $1/w^2$. In
+general the second term is a bias of the key, which takes from a long key what the dot product
+gives it in excess. The divisor $\sqrt{d_k}$ corresponds to a kernel of width $w = d_k^{1/4}$.
+"""
+
+
+# %% tests
+def tests(rng):
+    yield call(
+        np.array([[0.0], [1.0]]), np.array([[0.0], [2.0]]), np.array([[1.0], [3.0]]), 1.0,
+        visible=True,
+    )  # fmt: skip
+    for n, m, d, d_v in [(2, 3, 5, 7), (5, 2, 3, 1), (4, 4, 4, 4)]:
+        tables = rng.normal(size=(n, d)), rng.normal(size=(m, d)), rng.normal(size=(m, d_v))
+        yield call(*tables, float(rng.uniform(0.4, 0.9)))
+        yield call(*tables, float(rng.uniform(1.5, 2.5)))
+    keys = rng.normal(size=(5, 2)) * np.array([[3.0], [1], [1], [1], [1]])
+    yield call(keys[1:3], keys, rng.normal(size=(5, 3)), 0.7, hint="the first key is long")
+    far = 100 + rng.normal(size=(3, 2))
+    yield call(
+        far, rng.normal(size=(4, 2)), rng.normal(size=(4, 2)), 1.3,
+        hint="the queries are far from all keys",
+    )  # fmt: skip
+
+
+# %% oracle
+def oracle(Q, K, V, width):
+    """In exact arithmetic's stead, fifty decimal digits: nothing underflows."""
+    from decimal import Decimal, localcontext
+
+    with localcontext() as context:
+        context.prec = 50
+        Y = np.zeros((len(Q), V.shape[1]))
+        for i, q in enumerate(Q):
+            squares = [
+                sum((Decimal(float(a)) - Decimal(float(b))) ** 2 for a, b in zip(q, k, strict=True))
+                for k in K
+            ]
+            kernel = [(-s / (2 * Decimal(float(width)) ** 2)).exp() for s in squares]
+            for c in range(V.shape[1]):
+                top = sum(w * Decimal(float(v)) for w, v in zip(kernel, V[:, c], strict=True))
+                Y[i, c] = float(top / sum(kernel))
+    return Y
+
+
+# %% wrong
+def variant(score, axis=1, shift=True):
+    """A lookup with another score, axis, or without the shift."""
+
+    def lookup(Q, K, V, width):
+        squares = ((Q[:, None, :] - K[None, :, :]) ** 2).sum(axis=-1)
+        scores = score(squares, Q, K, width)
+        with np.errstate(all="ignore"):
+            weights = np.exp(scores - shift * scores.max(axis=1, keepdims=True))
+            return weights / weights.sum(axis=axis, keepdims=True) @ V
+
+    return lookup
+
+
+def kernel(squares, Q, K, width):
+    return -squares / (2 * width**2)
+
+
+wrong = {
+    "far from all keys every exponential is 0, and 0/0 is not a number: shift the scores first": (
+        variant(kernel, shift=False)
+    ),
+    "the weights of a query must sum to one: the sum runs over the keys, not over the queries": (
+        variant(kernel, axis=0)
+    ),
+    "the distance is squared in the kernel": (
+        variant(lambda squares, Q, K, width: -np.sqrt(squares) / (2 * width**2))
+    ),
+    "the width is squared in the kernel": (
+        variant(lambda squares, Q, K, width: -squares / (2 * width))
+    ),
+    "the factor 2 under the square is missing": (
+        variant(lambda squares, Q, K, width: -squares / width**2)
+    ),
+    "with that sign the farthest key gets the most weight": (
+        variant(lambda squares, Q, K, width: squares / (2 * width**2))
+    ),
+    "this is dot-product attention: the term with the length of the key is missing": (
+        variant(lambda squares, Q, K, width: Q @ K.T / width**2)
+    ),
+    "the width is not used": variant(lambda squares, Q, K, width: -squares / 2),
+}

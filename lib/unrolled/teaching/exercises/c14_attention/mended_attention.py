@@ -1,0 +1,119 @@
+r"""Five faults in three lines
+
+This function is to be scaled dot-product attention. On one hand-made case, three tokens of width 3,
+it looked right.
+
+```python
+def mended_attention(q, k, v):
+    weights = np.exp(q @ k.T / np.sqrt(k.shape[0]))
+    weights = weights / weights.sum(axis=1)
+    return weights @ v
+```
+
+It has five faults, which show when shapes or sizes are others: for `q` `(…, T, K)`, `k` `(…, S, K)`
+and `v` `(…, S, Kv)` with any number of axes in front, for T, S and K that differ, and for scores
+of any size. Find them, and write it right. Return `(…, T, Kv)`, and leave the arguments as they
+are.
+"""
+
+import numpy as np
+
+from unrolled.teaching.exercise import call
+
+kind, level, points = "code", 2, 3
+
+
+# %% solution
+def mended_attention(q, k, v):
+    """Attention (…, T, Kv) of q (…, T, K), k (…, S, K), v (…, S, Kv)."""
+    scores = q @ np.swapaxes(k, -1, -2) / np.sqrt(q.shape[-1])  # (…, T, S)
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights = weights / weights.sum(axis=-1, keepdims=True)
+    return weights @ v
+
+
+# %% explanation
+explanation = r"""
+- `k.T` turns round *all* axes; the last two are to be exchanged.
+- `k.shape[0]` is the number of keys, or of tables in a batch. The divisor is the root of the width,
+  the last axis.
+- `axis=1` is the axis of the keys as long as there is no batch. Counted from the end it is always
+  the last.
+- Without `keepdims`, the sums $(T,)$ are laid along the *columns* of the weights $(T, S)$: row $i$,
+  column $j$ is divided by the sum of row $j$. With T = S nothing complains.
+- `np.exp` overflows above about 709 in float64. Subtracting each row's maximum changes no weight.
+
+The first four are silent for some shapes. A check of behaviour, that the weights of each query are
+a distribution, finds those that concern the softmax, and a second set of shapes, all different, the
+others.
+"""
+
+
+# %% tests
+def table(rng, *lead, T, S, K, Kv, size=1.0):
+    q = size * rng.normal(size=(*lead, T, K))
+    return q, rng.normal(size=(*lead, S, K)), rng.normal(size=(*lead, S, Kv))
+
+
+def tests(rng):
+    yield call(
+        np.array([[1.0, 0, 0, 0]]),
+        np.array([[0.0, 0, 0, 0], [0, 1, 0, 0]]),
+        np.array([[2.0], [4.0]]),
+        visible=True,
+    )
+    yield call(*table(rng, T=3, S=3, K=3, Kv=3), hint="T = S = K here")
+    yield call(*table(rng, T=4, S=4, K=7, Kv=2), hint="T = S, and another width")
+    yield call(*table(rng, T=2, S=5, K=3, Kv=7), hint="T, S and K differ")
+    yield call(*table(rng, 2, T=3, S=5, K=7, Kv=11), hint="a batch of two")
+    yield call(*table(rng, 5, T=5, S=5, K=5, Kv=5), hint="all axes are 5 long")
+    yield call(*table(rng, 2, 3, T=5, S=7, K=11, Kv=2), hint="two axes in front")
+    yield call(*table(rng, T=3, S=5, K=3, Kv=2, size=3000.0), hint="scores in the thousands")
+
+
+# %% oracle
+def oracle(q, k, v):
+    """torch's fused kernel, one table at a time."""
+    import torch
+
+    attention = torch.nn.functional.scaled_dot_product_attention
+    out = np.zeros((*q.shape[:-1], v.shape[-1]))
+    for lead in np.ndindex(q.shape[:-2]):
+        out[lead] = attention(*(torch.tensor(a[lead])[None, None] for a in (q, k, v)))[0, 0]
+    return out
+
+
+# %% wrong
+def variant(*, axis=-1, keys=None, width=None, shift=True, squared=False, spread=False):
+    """The solution with one of its lines changed."""
+
+    def attention(q, k, v):
+        scores = q @ (np.swapaxes(k, -1, -2) if keys is None else keys(k))
+        divisor = (width or (lambda q, k: q.shape[-1]))(q, k)
+        scores = scores / (divisor if squared else np.sqrt(divisor))
+        with np.errstate(all="ignore"):
+            weights = np.exp(scores - scores.max(axis=-1, keepdims=True) * shift)
+            if spread:
+                return (weights / weights.sum(axis=-1)[..., None, :]) @ v
+            return weights / weights.sum(axis=axis, keepdims=True) @ v
+
+    return attention
+
+
+wrong = {
+    "`k.T` turns round all axes; exchange the last two": variant(keys=lambda k: k.T),
+    "the divisor is taken from the number of keys; it is the root of the width": (
+        variant(width=lambda q, k: k.shape[-2])
+    ),
+    "the divisor is taken from the first axis of k; it is the root of the width, the last": (
+        variant(width=lambda q, k: k.shape[0])
+    ),
+    "the scores are divided by the width, not by its root": variant(squared=True),
+    "the scores are not divided by the root of the width": variant(width=lambda q, k: 1),
+    "axis 1 is the keys' axis only as long as nothing stands in front: count from the end": (
+        variant(axis=1)
+    ),
+    "the softmax runs over the queries, the last axis but one": variant(axis=-2),
+    "the maximum of each row is not subtracted: large scores overflow": variant(shift=False),
+    "without `keepdims` the sum of row j divides column j": variant(spread=True),
+}

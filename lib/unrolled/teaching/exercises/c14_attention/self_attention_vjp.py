@@ -1,0 +1,127 @@
+r"""Self-attention, backwards
+
+In self-attention queries, keys and values are made from one $X$,
+
+$$
+Y = \mathrm{softmax}\!\left(\frac{(X W_q)(X W_k)^\top}{\sqrt{d_k}}\right) X W_v ,
+$$
+
+and $X$ is used three times. Write `self_attention_vjp(X, W_q, W_k, W_v, Y_bar)` for `X` `(T, D)`,
+`W_q` and `W_k` `(D, K)`, `W_v` `(D, Kv)` and the gradient `Y_bar` `(T, Kv)` that arrives. Return
+the four gradients $(\bar X, \bar W_q, \bar W_k, \bar W_v)$. Arrays of numpy; no autograd, no loop.
+"""
+
+import numpy as np
+
+from unrolled.teaching.exercise import call
+
+kind, level, points = "code", 3, 4
+
+
+# %% solution
+def self_attention_vjp(X, W_q, W_k, W_v, Y_bar):
+    """Gradients of X (T, D), W_q and W_k (D, K), and W_v (D, Kv), from Y_bar (T, Kv)."""
+    Q, K, V = X @ W_q, X @ W_k, X @ W_v
+    scale = 1 / np.sqrt(Q.shape[-1])
+    S = scale * Q @ K.T  # (T, T): queries in rows, keys in columns
+    A = np.exp(S - S.max(axis=-1, keepdims=True))
+    A = A / A.sum(axis=-1, keepdims=True)
+    inner = (Y_bar * (A @ V)).sum(axis=-1, keepdims=True)  # (T, 1)
+    S_bar = scale * A * (Y_bar @ V.T - inner)
+    Q_bar, K_bar, V_bar = S_bar @ K, S_bar.T @ Q, A.T @ Y_bar
+    X_bar = Q_bar @ W_q.T + K_bar @ W_k.T + V_bar @ W_v.T
+    return X_bar, X.T @ Q_bar, X.T @ K_bar, X.T @ V_bar
+
+
+# %% explanation
+explanation = r"""
+From $\bar Y$ to $\bar Q, \bar K, \bar V$ is the chapter's derivation; then each of $Q = X W_q$,
+$K = X W_k$, $V = X W_v$ is a matrix product, with $\bar W_q = X^\top \bar Q$ and a share
+$\bar Q W_q^\top$ of $\bar X$. The three shares add, as always where a value is used more than
+once.
+
+$S$ is square here, and so a transpose in the wrong place raises no error: $\bar S K$ and
+$\bar S^\top K$ have the same shape. Only $\bar S^\top$ may meet $Q$: a key collects from all
+queries that look at it, down its column.
+"""
+
+
+# %% tests
+def layer(rng, T, D, K, Kv, size=1.0):
+    X = size * rng.normal(size=(T, D))
+    W_q, W_k = rng.normal(size=(2, D, K)) / np.sqrt(D)
+    return X, W_q, W_k, rng.normal(size=(D, Kv)) / np.sqrt(D), rng.normal(size=(T, Kv))
+
+
+def tests(rng):
+    identity = np.eye(2)
+    one = np.array([[1.0, 0], [0, 0]])
+    yield call(identity, identity, 0 * identity, identity, one, visible=True)
+    yield call(*layer(rng, 5, 3, 2, 7))
+    yield call(*layer(rng, 2, 5, 3, 4))
+    yield call(*layer(rng, 4, 4, 4, 4), hint="all widths are 4: is something transposed?")
+    yield call(*layer(rng, 1, 3, 2, 5), hint="a single token: its weight is always 1")
+    yield call(*layer(rng, 3, 2, 5, 2, size=40.0), hint="scores in the hundreds and thousands")
+
+
+# %% oracle
+def oracle(X, W_q, W_k, W_v, Y_bar):
+    """torch differentiates its own fused attention."""
+    import torch
+
+    X, W_q, W_k, W_v = parts = [torch.tensor(a, requires_grad=True) for a in (X, W_q, W_k, W_v)]
+    attention = torch.nn.functional.scaled_dot_product_attention
+    Y = attention(*((X @ W)[None, None] for W in (W_q, W_k, W_v)))[0, 0]
+    return tuple(g.numpy() for g in torch.autograd.grad(Y, parts, torch.tensor(Y_bar)))
+
+
+# %% wrong
+def variant(*, uses="qkv", centre=-1, back=True, turn_q=False, turn_k=False, scaled=True,
+            read=None, shift=True):  # fmt: skip
+    """The solution with one of its steps changed."""
+
+    def vjp(X, W_q, W_k, W_v, Y_bar):
+        Q, K, V = X @ W_q, X @ W_k, X @ W_v
+        scale = 1 / np.sqrt(Q.shape[-1]) if scaled else 1.0
+        S = scale * Q @ K.T
+        with np.errstate(all="ignore"):
+            A = np.exp(S - shift * S.max(axis=-1, keepdims=True))
+            A = A / A.sum(axis=-1, keepdims=True)
+            A_bar = Y_bar @ V.T
+            inner = 0 if centre is None else (A * A_bar).sum(axis=centre, keepdims=True)
+            S_bar = (scale if back else 1.0) * A * (A_bar - inner)
+        Q_bar = (S_bar.T if turn_q else S_bar) @ K
+        K_bar = (S_bar if turn_k else S_bar.T) @ Q
+        V_bar = (A.T if read is None else A) @ Y_bar
+        shares = {"q": Q_bar @ W_q.T, "k": K_bar @ W_k.T, "v": V_bar @ W_v.T}
+        X_bar = sum(shares[use] for use in uses)
+        return X_bar, X.T @ Q_bar, X.T @ K_bar, X.T @ V_bar
+
+    return vjp
+
+
+wrong = {
+    "X has a third use: what it asked as a query is missing in its gradient": variant(uses="kv"),
+    "X has a third use: how it was found as a key is missing in its gradient": variant(uses="qv"),
+    "X has a third use: what it gave as a value is missing in its gradient": variant(uses="qk"),
+    "the softmax sends back more than its diagonal: subtract the mean under the weights": (
+        variant(centre=None)
+    ),
+    "the mean under the weights is taken down the columns; each query has its own": (
+        variant(centre=0)
+    ),
+    "the root of the width is divided by on the way forward, but not on the way back": (
+        variant(back=False)
+    ),
+    "the scores are never divided by the root of the width": variant(scaled=False),
+    "a query collects along its row: the gradient of the scores is transposed there": (
+        variant(turn_q=True)
+    ),
+    "a key collects down its column: there the gradient of the scores must be transposed": (
+        variant(turn_k=True)
+    ),
+    "a value collects from all who read it: there the weights must be transposed": (
+        variant(read="row")
+    ),
+    "the maximum of each row is not subtracted: large scores overflow": variant(shift=False),
+}

@@ -1,0 +1,94 @@
+r"""Many documents in one row
+
+To waste nothing on padding, several short texts are packed into one row of a batch, one after the
+other. `documents`, integers (B, T), says for each token which text it belongs to; -1 marks the
+little padding that remains. Token 3 of the second text must not read the first text, nor the
+future, nor padding.
+
+Write `document_mask(documents)`: a boolean array (B, 1, T, T), True = may attend, in which a query
+may attend to the keys of its own text up to its own position. Padding attends to nothing, and
+nothing attends to it. The numbers of the texts are in no particular order. No loop.
+"""
+
+import numpy as np
+
+from unrolled.teaching.exercise import call
+
+kind, level, points = "code", 2, 3
+
+
+# %% solution
+def document_mask(documents):
+    """Which texts (B, T), −1 = padding → mask (B, 1, T, T), True = may attend."""
+    query, key = documents[:, None, :, None], documents[:, None, None, :]
+    causal = np.tri(documents.shape[1], dtype=bool)
+    return (query == key) & causal & (query >= 0)
+
+
+# %% explanation
+explanation = r"""
+Each condition is a comparison that broadcasts, and a mask of several conditions is their "and".
+A column of queries, (B, 1, T, 1), compared with a row of keys, (B, 1, 1, T), gives every pair: the
+mask is block-diagonal, a triangle for each text. The causal mask is the same for all rows of the
+batch. The condition on padding is easily forgotten, because $-1 = -1$: padding would be a text of
+its own. Its rows are empty now, so whoever uses the mask has to give zeros there.
+
+Packing needs one thing more: a token's place should be counted from the start of its own text.
+"""
+
+
+# %% tests
+def tests(rng):
+    yield call(np.array([[0, 0, 1, -1]]), visible=True)
+    for batch, lengths in [(2, (3, 2, 1)), (3, (4, 1, 5))]:
+        rows = [np.repeat(rng.permutation(9)[: len(lengths)], lengths) for _ in range(batch)]
+        yield call(np.stack(rows))
+    row = np.array([5, 5, 5, 2, 2, -1, -1])
+    yield call(np.stack([row, np.roll(row, 2)]), hint="there is padding, also in front")
+    yield call(np.full((1, 6), int(rng.integers(9))), hint="one text: an ordinary causal mask")
+
+
+# %% oracle
+def oracle(documents):
+    """Pair by pair."""
+    n_rows, length = documents.shape
+    mask = np.zeros((n_rows, 1, length, length), dtype=bool)
+    for b, text in enumerate(documents.tolist()):
+        for i in range(length):
+            for j in range(i + 1):
+                mask[b, 0, i, j] = text[i] == text[j] != -1
+    return mask
+
+
+# %% wrong
+wrong = {
+    "the future is not hidden: within its text a query sees all keys": (
+        lambda d: document_mask(d) | np.swapaxes(document_mask(d), -1, -2)
+    ),
+    "queries and keys are exchanged: a token sees what comes after it": (
+        lambda d: np.swapaxes(document_mask(d), -1, -2)
+    ),
+    "padding counts as a text: −1 equals −1": (
+        lambda d: (d[:, None, :, None] == d[:, None, None, :]) & np.tri(d.shape[1], dtype=bool)
+    ),
+    "a query may see its own position; here the diagonal is hidden": (
+        lambda d: document_mask(d) & ~np.eye(d.shape[1], dtype=bool)
+    ),
+    "True means may attend; here it means hidden": lambda d: ~document_mask(d),
+    "the axis of the heads is missing: the shape is (B, 1, T, T)": (
+        lambda d: document_mask(d)[:, 0]
+    ),
+    "the texts are not told apart: this is a causal mask with padding": (
+        lambda d: (
+            ((d[:, None, None, :] >= 0) & (d[:, None, :, None] >= 0))
+            & np.tri(d.shape[1], dtype=bool)
+        )
+    ),
+    "numbers of texts are in no order: `<=` lets a text read those with smaller numbers": (
+        lambda d: (
+            (d[:, None, None, :] <= d[:, None, :, None])
+            & np.tri(d.shape[1], dtype=bool)
+            & (d >= 0)[:, None, None, :]
+        )
+    ),
+}

@@ -1,0 +1,110 @@
+r"""How low is low enough?
+
+Two questions about masks that are numbers, for numpy's `float16`, `float32` and `float64`.
+
+1. A visible key has the score 0, a hidden one $-c$, and the hidden weight is $e^{-c} / (1 +
+   e^{-c})$. What is the smallest $c$ among 3, 10, 30, 80, 200, 1000 for which it comes out as
+   exactly 0? Compute with every number in the given format: `c = dtype(-30)`, `np.exp(c)`.
+2. All three keys of a row are hidden by adding $-10^p$ to their scores 0, 1 and 2. What is the
+   smallest whole $p$ for which the three sums are *equal*, so that the row is spread evenly? For
+   smaller $p$ the row still tells its scores apart, and reads what it may not.
+
+**Predict** first: from the smallest positive number of each format ($6 \cdot 10^{-8}$, $10^{-45}$,
+$5 \cdot 10^{-324}$), and from its spacing ($2^{-10}$, $2^{-23}$, $2^{-52}$ between 1 and 2, and
+twice as wide after every power of two).
+"""
+
+kind, level, points = "experiment", 2, 3
+tolerance = 1e-6
+
+# %% starter
+starter = """
+low_enough = {
+    "c, float16": ...,
+    "c, float32": ...,
+    "c, float64": ...,
+    "p, float16": ...,
+    "p, float32": ...,
+    "p, float64": ...,
+}
+"""
+
+# %% solution
+low_enough = {
+    "c, float16": 30,
+    "c, float32": 200,
+    "c, float64": 1000,
+    "p, float16": 4,
+    "p, float32": 8,
+    "p, float64": 17,
+}
+
+# %% explanation
+explanation = r"""
+$e^{-c}$ is lost when it falls below half the smallest positive number: for $c$ above 17.3, 104 and
+745. So $-30$, $-200$ and $-1000$ are the first on the list that do, and a hidden score need not be
+astronomically low in an ordinary row.
+
+Near $10^p$ the formats' neighbours lie $2^{\lfloor p \log_2 10 \rfloor}$ times the spacing at 1
+apart: 8 at $10^4$ in float16; 1 at $10^7$ and 8 at $10^8$ in float32; 2 at $10^{16}$ and 16 at
+$10^{17}$ in float64. With spacing 1 the scores survive, with 2 the score 2 still does; with 8 all
+three are rounded to the same number. So $-10^4$ added in float32 hides nothing in a row that is
+hidden throughout, and not even $-10^{16}$ is enough in float64.
+
+```python
+import numpy as np
+
+low_enough = {}
+for dtype in (np.float16, np.float32, np.float64):
+    e = {c: np.exp(dtype(-c)) for c in (3, 10, 30, 80, 200, 1000)}
+    gone = [c for c in e if e[c] / (dtype(1) + e[c]) == 0]
+    low_enough[f"c, {dtype.__name__}"] = min(gone)
+    p = 0
+    while len(set(np.arange(3, dtype=dtype) + dtype(-(10.0**p)))) > 1:
+        p += 1
+    low_enough[f"p, {dtype.__name__}"] = p
+```
+"""
+
+
+# %% oracle
+def oracle():
+    """From the formats' bits, without computing in them."""
+    from fractions import Fraction
+    from math import log
+
+    answers = {}
+    for name, digits, lowest in (("16", 11, -24), ("32", 24, -149), ("64", 53, -1074)):
+        limit = (1 - lowest) * log(2)  # e^−c below half of 2^lowest
+        answers[f"c, float{name}"] = min(c for c in (3, 10, 30, 80, 200, 1000) if c > limit)
+        for p in range(20):
+            spacing = Fraction(2) ** ((10**p).bit_length() - digits)
+            below = spacing / 2 if 10**p == 2 ** ((10**p).bit_length() - 1) else spacing
+            if len({round((s - 10**p) / below) for s in range(3)}) == 1:
+                answers[f"p, float{name}"] = p
+                break
+    return answers
+
+
+# %% wrong
+def changed(**entries):
+    return low_enough | {key.replace("_", ", "): value for key, value in entries.items()}
+
+
+wrong = {
+    "the weight must be exactly 0; at these c it is only below the format's rounding unit": changed(
+        c_float16=10, c_float32=30, c_float64=80
+    ),
+    "float16 loses what is below 6e−8, and exp(−30) is far below it": changed(c_float16=80),
+    "exp(−80) is about 2e−35, which float32 still holds": changed(c_float32=80),
+    "exp(−200) is about 1e−87, which float64 still holds": changed(c_float64=200),
+    "at these p the sums still differ: the spacing there is not above 2": changed(
+        p_float16=3, p_float32=7, p_float64=16
+    ),
+    "near 1e16 the spacing of float64 is 2, so the score 2 is not lost": changed(p_float64=16),
+    "near 1e7 the spacing of float32 is 1, so nothing is lost": changed(p_float32=7),
+    "−1e5 is no number of float16 but −∞; −1e4 is enough": changed(p_float16=5),
+    "asked for is the power p, not the number 10 to the p": changed(
+        p_float16=10**4, p_float32=10**8, p_float64=10**17
+    ),
+}

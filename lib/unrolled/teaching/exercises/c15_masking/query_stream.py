@@ -1,0 +1,156 @@
+r"""Two streams
+
+To predict token $i$ *at* position $i$, a position's query must know its place and not its token,
+while its key and value, for the sake of later positions, must know the token. In one layer that is
+easy. For several, XLNet keeps two streams, here without any matrices of weights. They start as
+
+- contents $h_i = x_i + p_i$, a token's vector and its place's, and
+- queries $g_i = p_i$, the place alone.
+
+In every layer both read the *contents of the layer below*: contents with the mask $j \le i$,
+queries with the mask $j < i$, and each adds what it has read to itself:
+
+$$
+h' = h + \mathrm{attend}(h, h, h;\ j \le i), \qquad g' = g + \mathrm{attend}(g, h, h;\ j < i),
+$$
+
+with scores divided by $\sqrt{D}$. A query that may see nothing reads the zero vector.
+
+Write `query_stream(tokens, places, n_layers)` for arrays of shape (T, D); return $g$ after the last
+layer, (T, D). Row $i$ must not depend on `tokens[i]`, nor on any later one.
+"""
+
+import numpy as np
+
+from unrolled.teaching.exercise import call
+
+kind, level, points = "code", 3, 4
+
+
+# %% solution
+def read(queries, contents, mask):
+    """What each query (T, D) reads from the contents (T, D) that the mask (T, T) shows."""
+    scores = queries @ contents.T / np.sqrt(queries.shape[1])
+    scores = np.where(mask, scores, -np.inf)
+    top = scores.max(axis=1, keepdims=True)
+    e = np.exp(scores - np.where(top > -np.inf, top, 0))
+    total = e.sum(axis=1, keepdims=True)
+    return e / np.where(total > 0, total, 1) @ contents
+
+
+def query_stream(tokens, places, n_layers):
+    """The queries (T, D) after n_layers of two streams; tokens and places are (T, D)."""
+    usual = np.tri(len(tokens), dtype=bool)
+    strict = np.tri(len(tokens), k=-1, dtype=bool)
+    contents, queries = tokens + places, places
+    for _ in range(n_layers):
+        queries = queries + read(queries, contents, strict)
+        contents = contents + read(contents, contents, usual)
+    return queries
+
+
+# %% explanation
+explanation = r"""
+The order inside a layer matters only because both read the contents of the layer *below*: with the
+contents updated first, the queries would read the layer above.
+
+Why does nothing leak? The contents at $j$ depend on tokens up to $j$ and no further, in every
+layer, because the causal mask is transitive. The queries at $i$ read contents at $j < i$ only, so
+they depend on tokens before $i$. And they start without $x_i$.
+
+With a single stream it cannot be done. If keys and values came from the queries' stream, a key
+would not know its own token, and no token would ever be read. If queries came from the contents'
+stream, position $i$ would know the answer from the start. Position 0 may see nothing in any layer,
+and its query stays its place.
+"""
+
+
+# %% tests
+def tests(rng):
+    yield call(np.array([[1.0], [2.0]]), np.array([[0.0], [1.0]]), 1, visible=True)
+    for shape, n_layers in [((4, 3), 1), ((5, 2), 2), ((7, 5), 3)]:
+        yield call(rng.normal(size=shape), rng.normal(size=shape), n_layers)
+    x, p = rng.normal(size=(2, 6, 3))
+    yield call(x, p, 0, hint="without a layer the queries are the places")
+    yield call(40 * x, 40 * p, 2, hint="scores may be large: subtract the maximum", tolerance=1e-7)
+
+
+# %% oracle
+def oracle(tokens, places, n_layers):
+    """One position at a time, with torch's attention over what it may see."""
+    import torch
+
+    fused = torch.nn.functional.scaled_dot_product_attention
+
+    def reads(query, rows):
+        if not rows:
+            return torch.zeros_like(query)
+        keys = torch.stack(rows)
+        return fused(query[None], keys, keys)[0]
+
+    h = list(torch.from_numpy(tokens + places))
+    g = list(torch.from_numpy(places.copy()))
+    for _ in range(n_layers):
+        g, h = (
+            [g[i] + reads(g[i], h[:i]) for i in range(len(g))],
+            [h[i] + reads(h[i], h[: i + 1]) for i in range(len(h))],
+        )
+    return torch.stack(g).numpy()
+
+
+# %% wrong
+def streams(
+    tokens, places, n_layers, *,
+    for_queries=-1, for_contents=0, above=False, start=None, residual=True, source=None,
+):  # fmt: skip
+    """Two streams with one thing changed."""
+    n = len(tokens)
+    contents = tokens + places
+    queries = places if start is None else start(tokens, places)
+    for _ in range(n_layers):
+        new = contents + read(contents, contents, np.tri(n, k=for_contents, dtype=bool))
+        below = new if above else source(contents, queries) if source else contents
+        seen = read(queries, below, np.tri(n, k=for_queries, dtype=bool))
+        queries = queries + seen if residual else seen
+        contents = new
+    return queries
+
+
+def unscaled(tokens, places, n_layers):
+    root = tokens.shape[1] ** 0.25
+    return query_stream(tokens * root, places * root, n_layers) / root
+
+
+def nan_rows(tokens, places, n_layers):
+    queries = query_stream(tokens, places, n_layers)
+    return np.where((np.arange(len(tokens)) == 0)[:, None] & (n_layers > 0), np.nan, queries)
+
+
+wrong = {
+    "the queries use the mask j ≤ i, and so read their own token": (
+        lambda x, p, n: streams(x, p, n, for_queries=0)
+    ),
+    "the queries start with their own token in them": (
+        lambda x, p, n: streams(x, p, n, start=lambda x, p: x + p)
+    ),
+    "the contents use the strict mask too; only the queries must": (
+        lambda x, p, n: streams(x, p, n, for_contents=-1)
+    ),
+    "the queries read the contents of this layer, not of the layer below": (
+        lambda x, p, n: streams(x, p, n, above=True)
+    ),
+    "what was read replaces the query; it is to be added": (
+        lambda x, p, n: streams(x, p, n, residual=False)
+    ),
+    "keys and values come from the queries' stream, which does not know the tokens": (
+        lambda x, p, n: streams(x, p, n, source=lambda h, g: g)
+    ),
+    "the scores are not divided by the root of D": unscaled,
+    "the first query may see nothing and must stay its place; here it is nan": nan_rows,
+    "the masks let every position see the whole text": (
+        lambda x, p, n: streams(x, p, n, for_queries=len(x), for_contents=len(x))
+    ),
+    "the contents are returned, not the queries": (
+        lambda x, p, n: streams(x, p, n, start=lambda x, p: x + p, for_queries=0)
+    ),
+}

@@ -1,0 +1,126 @@
+r"""Weights that nothing can spoil
+
+Write `safe_weights(scores, mask)`: the softmax of `scores` over the last axis, among the keys
+where `mask` is True, and 0 elsewhere. `scores` is a float array (…, T, S); `mask` is boolean and
+broadcasts to it. It must hold that
+
+- what stands at a hidden place does not matter: it may be enormous, `inf` or `nan`;
+- visible scores may be large, positive or negative, but are finite;
+- a row in which nothing is visible is all zeros;
+- `scores` is left as it was.
+
+No loop over rows, no torch.
+"""
+
+import numpy as np
+
+from unrolled.teaching.exercise import call
+
+kind, level, points = "code", 2, 3
+
+
+# %% solution
+def safe_weights(scores, mask):
+    """Masked softmax over the last axis: scores (…, T, S) → weights (…, T, S)."""
+    scores = np.where(mask, scores, -np.inf)
+    top = scores.max(axis=-1, keepdims=True)
+    e = np.exp(scores - np.where(top > -np.inf, top, 0))  # an empty row: exp(−∞) = 0
+    total = e.sum(axis=-1, keepdims=True)
+    return e / np.where(total > 0, total, 1)
+
+
+# %% explanation
+explanation = r"""
+The maximum is taken *after* the hidden scores have become $-\infty$: a large hidden score would
+otherwise push all visible ones into underflow. It is subtracted so that nothing overflows, which
+leaves one obstacle, a row without a maximum. There $-\infty - (-\infty)$ would be not a number, so
+0 is subtracted, every exponential is 0, and the sum 0 is replaced by 1 before the division.
+
+`np.where` chooses; a product with the mask would not do, since $0 \cdot \mathrm{nan}$ is nan.
+"""
+
+
+# %% tests
+def tests(rng):
+    yield call(np.log([[1.0, 2.0, 1.0, 4.0]]), np.array([[True, True, True, False]]), visible=True)
+    for shape in [(3, 5), (2, 3, 4, 4)]:
+        mask = rng.random(shape) < 0.6
+        mask[..., 0] = True
+        yield call(rng.normal(size=shape), mask)
+    yield call(rng.normal(size=(2, 5, 5)), np.tri(5, dtype=bool), hint="the mask broadcasts")
+    scores, mask = rng.normal(size=(3, 4)), np.ones((3, 4), dtype=bool)
+    mask[1] = False
+    yield call(scores, mask, hint="in row 1 nothing is visible")
+    scores = rng.normal(size=(2, 4)) + np.array([[900.0], [-900_000.0]])
+    yield call(scores, np.arange(4) < 3, hint="the visible scores are large")
+    scores = rng.normal(size=(3, 4))
+    scores[:, 3] = [np.nan, np.inf, 1e6]
+    yield call(scores, np.arange(4) < 3, hint="nan, inf and 1e6 stand at hidden places")
+    hint = "the visible scores lie far below −1e9"
+    yield call(rng.normal(size=(5, 5)) - 2e10, np.eye(5, dtype=bool) == 0, hint=hint)
+
+
+# %% oracle
+def oracle(scores, mask):
+    """Row by row, torch's softmax of what is visible."""
+    import torch
+
+    mask, weights = np.broadcast_to(mask, scores.shape), np.zeros(scores.shape)
+    for place in np.ndindex(scores.shape[:-1]):
+        if mask[place].any():
+            row = torch.from_numpy(scores[place][mask[place]])
+            weights[place][mask[place]] = row.softmax(-1).numpy()
+    return weights
+
+
+# %% wrong
+def softmax(scores, axis=-1):
+    e = np.exp(scores - scores.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+def unshifted(scores, mask):
+    e = np.where(mask, np.exp(scores), 0)
+    total = e.sum(axis=-1, keepdims=True)
+    return e / np.where(total > 0, total, 1)
+
+
+def shifted_by_all(scores, mask):
+    e = np.where(mask, np.exp(scores - np.nanmax(scores, axis=-1, keepdims=True)), 0)
+    total = e.sum(axis=-1, keepdims=True)
+    return e / np.where(total > 0, total, 1)
+
+
+def in_place(scores, mask):
+    scores[~np.broadcast_to(mask, scores.shape)] = -np.inf
+    return safe_weights(scores, mask)
+
+
+wrong = {
+    "a row of −∞ only gives nan: −∞ − (−∞) in the exponent": (
+        lambda scores, mask: softmax(np.where(mask, scores, -np.inf))
+    ),
+    "with −1e9 for −∞ an empty row is spread evenly, and −2e10 is lower still": (
+        lambda scores, mask: softmax(np.where(mask, scores, -1e9))
+    ),
+    "the weights are set to 0 after the softmax and not divided by their new sum": (
+        lambda scores, mask: np.where(mask, softmax(scores), 0)
+    ),
+    "the hidden scores are set to 0, and exp(0) is 1": (
+        lambda scores, mask: softmax(np.where(mask, scores, 0))
+    ),
+    "the mask is multiplied in: 0 times nan is nan, and a score of 0 is not hidden": (
+        lambda scores, mask: softmax(scores * mask)
+    ),
+    "True means visible; here it means hidden": (
+        lambda scores, mask: safe_weights(scores, ~np.asarray(mask))
+    ),
+    "the maximum is not subtracted, so exp overflows or underflows": unshifted,
+    "the maximum is taken over hidden scores too, and visible ones underflow beside it": (
+        shifted_by_all
+    ),
+    "the softmax runs over the queries, not over the keys": (
+        lambda scores, mask: softmax(np.where(mask, scores, -np.inf), axis=-2)
+    ),
+    "the hidden scores are overwritten in the array that was handed in": in_place,
+}

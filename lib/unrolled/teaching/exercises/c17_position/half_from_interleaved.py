@@ -1,0 +1,116 @@
+r"""Weights for the other layout
+
+A model with rotary embeddings in the layout "interleaved" (pairs $(0, 1), (2, 3), \dots$ in each
+head) has the query weights `W` of shape `(D, H * K)`: queries are $q = xW$, and head $h$ owns the
+columns $hK, \dots, hK + K - 1$. You have code for the layout "half" only, with pairs $(i, i +
+K/2)$ in each head.
+
+Write `half_from_interleaved(W, n_heads)`: the weights `(D, H * K)` with which your code computes
+the same scores (the key weights are converted in the same way). Pair $i$ must turn at its own
+speed in both layouts, and the first entry of a pair must stay the first.
+"""
+
+import numpy as np
+
+from unrolled.teaching.exercise import call
+
+kind, level, points = "code", 2, 3
+
+
+# %% solution
+def half_from_interleaved(W, n_heads):
+    """W (D, H·K), the columns of each head reordered for the layout "half"."""
+    heads = W.reshape(len(W), n_heads, -1)  # (D, H, K)
+    evens, odds = heads[:, :, 0::2], heads[:, :, 1::2]  # first and second entries of the pairs
+    return np.concatenate([evens, odds], axis=-1).reshape(W.shape)
+
+
+# %% explanation
+explanation = r"""
+Pair $i$ is $(2i, 2i + 1)$ in one layout and $(i, i + K/2)$ in the other. So the even entries of a
+head go to its first half, in their order, and the odd ones to its second. Both layouts turn pair
+$i$ by $m \theta_i$; after the reordering the same two numbers meet under the same angle, and a
+product of query and key is a sum over pairs that does not mind where they stand.
+
+The heads must be taken apart first. Reordering all $HK$ columns at once would send half of each
+head to another head, and with $H = 1$ nobody would notice.
+
+Values and the output projection stay as they are: they are not turned. In weights stored as
+torch's `Linear` does, (outputs, inputs), the *rows* are reordered, and a bias with them.
+Converters of LLaMA's published weights contain this permutation.
+"""
+
+
+# %% tests
+def tests(rng):
+    yield call(np.array([[0.0, 1, 2, 3, 4, 5]]), 1, visible=True)
+    yield call(rng.normal(size=(3, 8)), 1, hint="one head")
+    yield call(rng.normal(size=(5, 12)), 2, hint="two heads of six")
+    yield call(rng.normal(size=(4, 12)), 3, hint="three heads of four")
+    yield call(rng.normal(size=(12, 12)), 2, hint="a square matrix")
+    yield call(rng.normal(size=(2, 14)), 7, hint="heads of one pair")
+
+
+# %% oracle
+def oracle(W, n_heads):
+    """The only order of each head's columns in which the library's two layouts score alike."""
+    import torch
+
+    from unrolled.models.positions import Rotary
+
+    K = W.shape[1] // n_heads
+    half, interleaved = (Rotary(K, layout=layout) for layout in ("half", "interleaved"))
+    eye = torch.eye(K, dtype=torch.float64)
+    new, old = (torch.stack([turn(row[None], 5)[0] for row in eye]) for turn in (half, interleaved))
+    result = np.empty_like(W)
+    for h in range(n_heads):
+        for i in range(K):  # column i goes where a unit vector turns in the same way
+            for j in range(K):
+                same = torch.isclose(old[i, i], new[j, j])  # cos of the angle, and ± its sin
+                if same and torch.isclose(old[i].sum(), new[j].sum()):
+                    result[:, h * K + j] = W[:, h * K + i]
+    return result
+
+
+# %% wrong
+def all_at_once(W, n_heads):
+    return half_from_interleaved(W, 1)
+
+
+def inverse(W, n_heads):
+    halves = W.reshape(len(W), n_heads, 2, -1)
+    return halves.swapaxes(2, 3).reshape(W.shape)
+
+
+def odds_first(W, n_heads):
+    heads = W.reshape(len(W), n_heads, -1)
+    return np.concatenate([heads[:, :, 1::2], heads[:, :, 0::2]], axis=-1).reshape(W.shape)
+
+
+def rows(W, n_heads):
+    return np.concatenate([W[0::2], W[1::2]]) if len(W) > 1 else W.copy()
+
+
+def unchanged(W, n_heads):
+    return W.copy()
+
+
+def transposed(W, n_heads):
+    return half_from_interleaved(W, n_heads).T
+
+
+def heads_inside(W, n_heads):
+    heads = W.reshape(len(W), -1, n_heads).swapaxes(1, 2)
+    joined = np.concatenate([heads[:, :, 0::2], heads[:, :, 1::2]], axis=-1)
+    return joined.reshape(W.shape)
+
+
+wrong = {
+    "the heads are mixed: reorder within each head": all_at_once,
+    "this is the way back, from half to interleaved": inverse,
+    "the first entry of a pair must stay first: evens, then odds": odds_first,
+    "the columns are to be reordered, not the rows": rows,
+    "the columns stand where they stood before": unchanged,
+    "the shape stays (D, H·K); here it is turned round": transposed,
+    "a head's columns stand together, hK to hK + K − 1; here every H-th was taken": heads_inside,
+}

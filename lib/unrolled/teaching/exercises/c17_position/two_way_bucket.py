@@ -1,0 +1,127 @@
+r"""Buckets in two directions
+
+An encoder looks both ways, so T5 gives each direction half of the buckets. Let $r$ say how many
+places the key lies *before* the query; a negative $r$ means after. With $N$ buckets in all:
+
+- keys before the query, and the query's own place, have the buckets $0$ to $N/2 - 1$;
+- keys after it have the same, by their distance $|r|$, plus $N/2$;
+- in each direction the first $N/4$ buckets hold one distance each, $|r| = 0, \dots, N/4 - 1$, and
+  the others share what lies from $N/4$ to `max_distance`, evenly on a logarithmic scale, as in
+  the chapter. The last one takes all that is farther.
+
+Write `two_way_bucket(r, n_buckets, max_distance)` for an integer `r`; `n_buckets` is a multiple
+of four. A distance that lies exactly on a boundary belongs to the bucket that begins there,
+whatever rounding says: the logarithms of floats may come out a hair too small.
+"""
+
+import math
+
+from unrolled.teaching.exercise import call
+
+kind, level, points = "code", 1, 2
+
+
+# %% solution
+def two_way_bucket(r, n_buckets, max_distance):
+    """T5's bucket, an int, of a key r places before the query (after, if r < 0)."""
+    one_way = n_buckets // 2
+    exact = one_way // 2
+    first = one_way if r < 0 else 0
+    distance = abs(r)
+    if distance < exact:
+        return first + distance
+    share = math.log(distance / exact) / math.log(max_distance / exact)
+    step = int(share * (one_way - exact) + 1e-9)  # a boundary must not be missed by a rounding
+    return first + min(one_way - 1, exact + step)
+
+
+# %% explanation
+explanation = r"""
+Halve twice: once for the direction, once for exact and shared buckets. With 32 buckets and 128
+that leaves 8 exact ones and 8 shared ones each way, and the boundaries lie at $8 \cdot 16^{j/8} =
+8, 11.3, 16, 22.6, 32, \dots$: every second one is a whole number. There $\ln(r/8)/\ln 16$ should
+give a whole number of eighths, and floats may give a little less; hence the small addition.
+
+Bucket $N/2$, "after, at distance 0", is never used: distance 0 is the query itself, and counts as
+before. T5's code has that empty bucket, too.
+"""
+
+
+# %% tests
+def tests(rng):
+    yield call(3, 32, 128, visible=True)
+    yield call(-20, 32, 128, visible=True)
+    for r in (0, 7, 8, -7, -8, 1, -1):
+        yield call(r, 32, 128, hint="near distances")
+    for r in (16, 32, 64, -16, -64, 128, -128):
+        yield call(r, 32, 128, hint="distances on a boundary")
+    for r in (500, -500):
+        yield call(r, 32, 128, hint="beyond the last boundary")
+    for _ in range(8):
+        n_buckets, r = 4 * int(rng.integers(1, 9)), int(rng.integers(-90, 91))
+        max_distance = int(rng.integers(n_buckets, 80))
+        yield call(r, n_buckets, max_distance, hint="other numbers of buckets")
+
+
+# %% oracle
+def oracle(r, n_buckets, max_distance):
+    """Whole numbers only: bucket e + j begins where distance^m ≥ e^m (max/e)^j, m = e."""
+    e = n_buckets // 4
+    d, bucket = abs(r), 0
+    if d < e:
+        bucket = d
+    else:
+        bucket = max(e + j for j in range(e) if d**e * e**j >= e**e * max_distance**j)
+    return bucket + (2 * e if r < 0 else 0)
+
+
+# %% wrong
+def other_side(r, n_buckets, max_distance):
+    return two_way_bucket(-r, n_buckets, max_distance)
+
+
+def zero_after(r, n_buckets, max_distance):
+    return n_buckets // 2 if r == 0 else two_way_bucket(r, n_buckets, max_distance)
+
+
+def one_direction(r, n_buckets, max_distance):
+    return two_way_bucket(abs(r), 2 * n_buckets, max_distance)
+
+
+def mirrored(r, n_buckets, max_distance):
+    return two_way_bucket(abs(r), n_buckets, max_distance)
+
+
+def unbounded(r, n_buckets, max_distance):
+    exact, distance = n_buckets // 4, abs(r)
+    if distance < exact:
+        return two_way_bucket(r, n_buckets, max_distance)
+    share = math.log(distance / exact) / math.log(max_distance / exact)
+    return (2 * exact if r < 0 else 0) + exact + int(share * exact + 1e-9)
+
+
+def linear(r, n_buckets, max_distance):
+    exact, distance = n_buckets // 4, abs(r)
+    if distance < exact:
+        return two_way_bucket(r, n_buckets, max_distance)
+    step = (distance - exact) * exact // (max_distance - exact)
+    return (2 * exact if r < 0 else 0) + min(2 * exact - 1, exact + step)
+
+
+def ceiling(r, n_buckets, max_distance):
+    exact, distance = n_buckets // 4, abs(r)
+    if distance < exact:
+        return two_way_bucket(r, n_buckets, max_distance)
+    share = math.log(distance / exact) / math.log(max_distance / exact)
+    return (2 * exact if r < 0 else 0) + min(2 * exact - 1, exact + math.ceil(share * exact))
+
+
+wrong = {
+    "keys before and after have changed places: r > 0 means before": other_side,
+    "distance 0 counts as before, so its bucket is 0": zero_after,
+    "each direction has only half of the buckets, and a quarter are exact": one_direction,
+    "keys after the query need buckets of their own, + N/2": mirrored,
+    "the last bucket of a direction takes all that is farther; here they run on": unbounded,
+    "the shared buckets are even on a logarithmic scale, not on a linear one": linear,
+    "a share is rounded down, not up": ceiling,
+}

@@ -1,0 +1,75 @@
+r"""Fold a norm's gain and bias into the next layer
+
+What leaves a pre-LN norm, $y = \gamma \odot \hat x + \beta$, goes into a linear map at once:
+into $W_q$, $W_k$, $W_v$ or $W_1$. When a model is only used and not trained any more, $\gamma$ and
+$\beta$ can be worked into that map, and the norm is left without weights.
+
+Write `fold_norm(gain, bias, W, b)` for a map $y W + b$ with `W` of shape `(D, F)` and `b` of shape
+`(F,)`. Return the pair `(W_new, b_new)` such that $\hat x\, W_\text{new} + b_\text{new}$ is the
+same for every $\hat x$. Leave the arguments as they are.
+"""
+
+import numpy as np
+
+from unrolled.teaching.exercise import call
+
+kind, level, points = "code", 1, 2
+
+
+# %% solution
+def fold_norm(gain, bias, W, b):
+    """(W_new (D, F), b_new (F,)) that do the work of gain, bias, W and b together."""
+    return gain[:, None] * W, bias @ W + b
+
+
+# %% explanation
+explanation = r"""
+$(\gamma \odot \hat x + \beta) W + b = \hat x\, \mathrm{diag}(\gamma) W + (\beta W + b)$. The gain
+belongs to the *inputs* of the map, so it scales the rows of $W$ in our convention, the columns in
+torch's, which stores the transpose. The bias passes through the old $W$, not through the new one.
+
+So a norm's gain and bias do nothing that the next layer could not do. They are there to make
+training easier. (In post-LN the same vector is also added to the next sub-layer's output, so there
+it cannot be folded.)
+"""
+
+
+# %% tests
+def tests(rng):
+    yield call(
+        np.array([2.0, 3.0]),
+        np.array([1.0, 0.0]),
+        np.array([[1.0, 0.0], [1.0, 1.0]]),
+        np.array([0.0, 5.0]),
+        visible=True,
+    )
+    for D, F in ((3, 5), (4, 4), (7, 2)):
+        gain, bias, W, b = (rng.normal(size=s) for s in (D, D, (D, F), F))
+        hint = "a square W, where rows and columns are easily exchanged" if D == F else ""
+        yield call(gain, bias, W, b, hint=hint)
+
+
+# %% oracle
+def oracle(gain, bias, W, b):
+    """Asks the two layers for their answers to 0 and to each unit vector."""
+    answers = [(gain * x + bias) @ W + b for x in np.vstack([np.zeros(len(W)), np.eye(len(W))])]
+    return np.stack(answers[1:]) - answers[0], answers[0]
+
+
+# %% wrong
+def scales_columns(gain, bias, W, b):
+    wide = np.resize(gain, W.shape[1])
+    return W * wide, bias @ W + b
+
+
+wrong = {
+    "the gain scales W's columns; it belongs to the inputs, the rows": scales_columns,
+    "the bias went through the new W, so it was scaled by the gain": lambda gain, bias, W, b: (
+        gain[:, None] * W,
+        bias @ (gain[:, None] * W) + b,
+    ),
+    "the norm's bias was left out": lambda gain, bias, W, b: (gain[:, None] * W, b),
+    "the map's own b was left out": lambda gain, bias, W, b: (gain[:, None] * W, bias @ W),
+    "W was divided by the gain": lambda gain, bias, W, b: (W / gain[:, None], bias @ W + b),
+    "the gain was left out": lambda gain, bias, W, b: (W, bias @ W + b),
+}

@@ -1,0 +1,131 @@
+r"""The loss of a causal model
+
+Write `causal_loss(logits, tokens, real)`: the mean cross-entropy in nats per predicted token.
+
+`logits` (B, T, V) is what a causal model gives for `tokens` (B, T): row $t$ of a sequence is its
+opinion on token $t + 1$. `real` (B, T) is True where a token stands; padding stands on the right
+only. A token is asked for if it is real and something stands before it in its row: the first token
+of a row is not asked for, padding is not, and the last row of logits answers nothing. Every token
+that is asked for counts the same, in a long sequence as in a short one. With numpy; logits may be
+as large as 1,000.
+
+At least one token is asked for.
+"""
+
+import numpy as np
+
+from unrolled.teaching.exercise import call
+
+kind, level, points = "code", 2, 3
+
+
+# %% solution
+def causal_loss(logits, tokens, real):
+    """Mean nats per predicted token: logits (B, T, V), tokens and real (B, T)."""
+    z = logits[:, :-1] - logits[:, :-1].max(axis=-1, keepdims=True)  # (B, T − 1, V)
+    log_probs = z - np.log(np.exp(z).sum(axis=-1, keepdims=True))
+    asked = np.take_along_axis(log_probs, tokens[:, 1:, None], axis=-1)[..., 0]  # (B, T − 1)
+    return -asked[real[:, 1:]].mean()
+
+
+# %% explanation
+explanation = r"""
+Row $t$ of the logits belongs to token $t + 1$, so the last row and the first token have no partner:
+`logits[:, :-1]` against `tokens[:, 1:]`. Whether a question counts is decided by its *target*, so
+the mask is shifted in the same way: the last real token of a short row is in the input, but what
+comes after it is padding and is not asked.
+
+The mean runs over all tokens at once. A mean of the sequences' means would count a token of a short
+sequence more than one of a long sequence, and a mean over all $B \cdot (T - 1)$ places would make
+the loss smaller, the more padding there is.
+"""
+
+
+# %% tests
+def tests(rng):
+    small = np.log(np.array([[[2.0, 1.0, 1.0], [1.0, 1.0, 2.0], [1.0, 1.0, 1.0]]]))
+    yield call(small, np.array([[1, 0, 2]]), np.ones((1, 3), dtype=bool), visible=True)
+    for B, T, V in ((2, 5, 3), (5, 7, 11), (3, 2, 4)):
+        logits, tokens = rng.normal(size=(B, T, V)) * 2, rng.integers(V, size=(B, T))
+        yield call(logits, tokens, np.ones((B, T), dtype=bool), hint="no padding at all")
+        lengths = np.append(T, rng.integers(1, T + 1, size=B - 1))
+        real = np.arange(T) < lengths[:, None]
+        yield call(logits, tokens, real, hint="rows of several lengths")
+    logits = 1000 * rng.normal(size=(2, 3, 5))
+    yield call(
+        logits, rng.integers(5, size=(2, 3)), np.ones((2, 3), dtype=bool), hint="large logits"
+    )
+
+
+# %% oracle
+def oracle(logits, tokens, real):
+    """One question after the other, by torch."""
+    import torch
+
+    nats = []
+    for b in range(len(tokens)):
+        for t in range(1, tokens.shape[1]):
+            if real[b, t]:
+                row = torch.tensor(logits[b, t - 1]).log_softmax(-1)
+                nats.append(-row[int(tokens[b, t])].item())
+    return sum(nats) / len(nats)
+
+
+# %% wrong
+def log_softmax(z):
+    z = z - z.max(axis=-1, keepdims=True)
+    return z - np.log(np.exp(z).sum(axis=-1, keepdims=True))
+
+
+def costs(logits, tokens):
+    return -np.take_along_axis(log_softmax(logits), tokens[..., None], axis=-1)[..., 0]
+
+
+def not_shifted(logits, tokens, real):
+    return costs(logits, tokens)[real].mean()
+
+
+def shifted_back(logits, tokens, real):
+    return costs(logits[:, 1:], tokens[:, :-1])[real[:, :-1]].mean()
+
+
+def mask_not_shifted(logits, tokens, real):
+    return costs(logits[:, :-1], tokens[:, 1:])[real[:, :-1]].mean()
+
+
+def mean_of_means(logits, tokens, real):
+    nats, asked = costs(logits[:, :-1], tokens[:, 1:]), real[:, 1:]
+    rows = [n[a].mean() for n, a in zip(nats, asked, strict=True) if a.any()]
+    return np.mean(rows)
+
+
+def over_all_places(logits, tokens, real):
+    return (costs(logits[:, :-1], tokens[:, 1:]) * real[:, 1:]).mean()
+
+
+def overflows(logits, tokens, real):
+    with np.errstate(all="ignore"):
+        p = np.exp(logits[:, :-1]) / np.exp(logits[:, :-1]).sum(axis=-1, keepdims=True)
+        asked = np.take_along_axis(p, tokens[:, 1:, None], axis=-1)[..., 0]
+        return -np.log(asked)[real[:, 1:]].mean()
+
+
+wrong = {
+    "row t is compared with token t, which stands in the input; it answers token t + 1": (
+        not_shifted
+    ),
+    "row t is compared with the token before it": shifted_back,
+    "the mask of the input is used; a question counts when its target is real": mask_not_shifted,
+    "a mean of the rows' means counts tokens of short rows more": mean_of_means,
+    "places with padding cost nothing, and must not be divided by either": over_all_places,
+    "exp of a large logit overflows: subtract the maximum first": overflows,
+    "asked is a mean per token, not a sum": (
+        lambda logits, tokens, real: costs(logits[:, :-1], tokens[:, 1:])[real[:, 1:]].sum()
+    ),
+    "padding is asked for, too": (
+        lambda logits, tokens, real: costs(logits[:, :-1], tokens[:, 1:]).mean()
+    ),
+    "asked are nats, not bits": (
+        lambda logits, tokens, real: causal_loss(logits, tokens, real) / np.log(2)
+    ),
+}

@@ -1,0 +1,158 @@
+r"""How much does a model gain by looking back?
+
+You are handed a language model of which you know nothing: a function `model(tokens)` from integers
+(B, T) to log-probabilities (B, T, V). Does it copy? Measure it: write `copy_gain(model, vocab_size,
+length, rng)`, the bits per token that a text of `length` tokens gets cheaper because it has been
+read once before.
+
+Mind what else could make it cheaper. Late places may be easier than early ones whatever was read,
+so the text must stand at the same places both times: read after itself, and, for comparison, after
+another text of `length` tokens. All $2 \cdot$ `length` tokens are to be different from each other,
+so that nothing but the repetition can be copied (`vocab_size` is large enough). The first token of
+the text is not counted: nothing before it says that a repetition begins. Use a few dozen pairs of
+texts, drawn by the numpy generator `rng`.
+"""
+
+import numpy as np
+
+from unrolled.teaching.exercise import call
+
+kind, level, points = "experiment", 3, 4
+
+
+# %% solution
+def copy_gain(model, vocab_size, length, rng):
+    """Bits per token by which a text is cheaper after itself than after another text."""
+    drawn = np.stack([rng.permutation(vocab_size)[: 2 * length] for _ in range(50)])
+    other, text = drawn[:, :length], drawn[:, length:]
+
+    def bits(before):
+        both = np.concatenate([before, text], axis=1)
+        log_probs = model(both)[:, length:-1]  # what is said from the text's first token on
+        return -np.take_along_axis(log_probs, text[:, 1:, None], axis=-1).mean() / np.log(2)
+
+    return bits(other) - bits(text)
+
+
+# %% explanation
+explanation = r"""
+The obvious experiment, a text twice and the second half's cost against the first half's, mixes two
+things: whether the model copies and whether late places are easier for it. A model trained on real
+text is better at late places, since it knows more by then. Here the same tokens stand at the same
+places both times; only what was read before differs.
+
+The text's first token is predicted from the last token before it, and a model that copies cannot
+know yet that it should. With it, the mean would be diluted, the more so the shorter the text.
+"""
+
+
+# %% tests
+def build(kind, vocab_size, setting, seed):
+    """A model: one that copies, counts tokens, reads one token, or is better at late places."""
+    V, rng = vocab_size, np.random.default_rng(seed)
+    table = rng.dirichlet(np.ones(V), size=V)
+
+    def model(tokens):
+        tokens = np.asarray(tokens)
+        p = np.full((*tokens.shape, V), 1 / V)
+        for b, row in enumerate(tokens):
+            for t in range(len(row)):
+                past = row[: t + 1]
+                if kind == "bigram":
+                    p[b, t] = table[row[t]]
+                elif kind == "late":
+                    sharp = table[row[t]] ** (1 + t / 3)
+                    p[b, t] = sharp / sharp.sum()
+                elif kind == "cache":
+                    counts = np.bincount(past, minlength=V) + setting
+                    p[b, t] = counts / counts.sum()
+                elif kind in ("copies", "forgets"):
+                    reach = 5 if kind == "forgets" else len(past)
+                    recent = past[-reach - 1 :]
+                    found = np.flatnonzero(recent[:-1] == row[t])
+                    if len(found):
+                        p[b, t] *= 1 - setting
+                        p[b, t, recent[found[-1] + 1]] += setting
+        return np.log(p)
+
+    return model
+
+
+def use(answer, kind, vocab_size, length, setting, seed):
+    model = build(kind, vocab_size, setting, seed)
+    return answer(model, vocab_size, length, np.random.default_rng(seed))
+
+
+def tests(rng):
+    seed = int(rng.integers(1000))
+    yield call("copies", 17, 6, 0.9, seed, visible=True)
+    yield call("copies", 29, 11, 0.4, seed, hint="it copies half-heartedly")
+    yield call("bigram", 19, 7, 0.0, seed, hint="it reads one token and never copies")
+    yield call("late", 23, 7, 0.0, seed, hint="it is better at late places and never copies")
+    yield call("forgets", 31, 9, 0.8, seed, hint="it copies, but looks back too short a way")
+    yield call("cache", 19, 5, 0.25, seed, hint="it knows what was said, not in which order")
+
+
+# %% oracle
+def oracle(kind, vocab_size, length, setting, seed):
+    """In closed form: all tokens are different, so every token's gain is the same."""
+    if kind == "copies":
+        return float(np.log2(setting * vocab_size + 1 - setting))
+    if kind == "cache":
+        return float(np.log2((1 + setting) / setting))
+    return 0.0
+
+
+# %% wrong
+def experiment(model, vocab_size, length, rng, *, control="other", first=1, replace=False):
+    if replace:
+        drawn = rng.integers(vocab_size, size=(50, 2 * length))
+    else:
+        drawn = np.stack([rng.permutation(vocab_size)[: 2 * length] for _ in range(50)])
+    other, text = drawn[:, :length], drawn[:, length:]
+
+    def bits(before):
+        both = np.concatenate([before, text], axis=1)
+        log_probs = model(both)[:, length - 1 + first : -1]
+        return -np.take_along_axis(log_probs, text[:, first:, None], -1).mean() / np.log(2)
+
+    if control == "first half":
+        twice = np.concatenate([text, text], axis=1)
+        nats = -np.take_along_axis(model(twice)[:, :-1], twice[:, 1:, None], -1)[..., 0]
+        return (nats[:, : length - 1].mean() - nats[:, length:].mean()) / np.log(2)
+    if control == "backwards":
+        return bits(text[:, ::-1]) - bits(text)
+    return bits(other) - bits(text)
+
+
+def mean_of_probabilities(model, vocab_size, length, rng):
+    drawn = np.stack([rng.permutation(vocab_size)[: 2 * length] for _ in range(50)])
+    other, text = drawn[:, :length], drawn[:, length:]
+
+    def bits(before):
+        log_probs = model(np.concatenate([before, text], axis=1))[:, length:-1]
+        p = np.exp(np.take_along_axis(log_probs, text[:, 1:, None], -1))
+        return 1 / p.mean()
+
+    return bits(other) - bits(text)
+
+
+wrong = {
+    "the second half is compared with the first; late places may be easier anyway": (
+        lambda *a: experiment(*a, control="first half")
+    ),
+    "the text's first token is counted, which nobody can foresee": (
+        lambda *a: experiment(*a, first=0)
+    ),
+    "the tokens are not all different, so that more than the repetition is copied": (
+        lambda *a: experiment(*a, replace=True)
+    ),
+    "the other text holds the same tokens in another order": (
+        lambda *a: experiment(*a, control="backwards")
+    ),
+    "asked are bits, not nats": lambda *a: experiment(*a) * np.log(2),
+    "the gain is what the other text costs more, not less": lambda *a: -experiment(*a),
+    "this is a difference of perplexities, or of probabilities, not of bits": (
+        mean_of_probabilities
+    ),
+}

@@ -1,0 +1,113 @@
+r"""Is this an induction head?
+
+Write `induction_weight(weights, tokens)` for one head's attention: `weights` (T, T), rows are
+queries, each row sums to one and looks back only; `tokens` (T,) integers.
+
+A place $i$ is asked if its token occurred before, $x_j = x_i$ for some $j < i$. What an induction
+head looks at from there are the places *after* those occurrences, $j + 1$ for every such $j$.
+Return the mean, over the places that are asked, of the weight on all of these together; 0.0 if no
+place is asked.
+"""
+
+import numpy as np
+
+from unrolled.teaching.exercise import call
+
+kind, level, points = "code", 2, 3
+
+
+# %% solution
+def induction_weight(weights, tokens):
+    """Mean weight on what followed earlier occurrences of the own token."""
+    same = np.tril(tokens[:, None] == tokens[None, :], k=-1)  # (T, T): x_j = x_i and j < i
+    asked = same.any(axis=1)
+    if not asked.any():
+        return 0.0
+    after = np.zeros_like(same)
+    after[:, 1:] = same[:, :-1]  # j + 1 for every such j
+    return (weights * after).sum(axis=1)[asked].mean()
+
+
+# %% explanation
+explanation = r"""
+`same[i, j]` is True where the own token occurred before. One column to the right is the place after
+each occurrence. If the token stands twice in a row, $j + 1$ is $i$ itself, which a causal head may
+look at.
+
+The mean is taken over places that are asked: in a text without repetition every head would score 0
+otherwise, however good it is. And a high score alone is no proof. In a text of two equal halves a
+head that looks a fixed distance back scores as high; texts whose repetitions lie at several
+distances tell the two apart.
+"""
+
+
+# %% tests
+def causal_rows(rng, T):
+    raw = np.tril(rng.random((T, T)) + 0.05)
+    return raw / raw.sum(axis=1, keepdims=True)
+
+
+def tests(rng):
+    by_hand = np.array(
+        [[1, 0, 0, 0], [0.5, 0.5, 0, 0], [0.1, 0.7, 0.2, 0], [0.2, 0.3, 0.4, 0.1]], dtype=float
+    )
+    yield call(by_hand, np.array([5, 8, 5, 8]), visible=True)
+    yield call(by_hand, np.array([3, 1, 4, 2]), hint="no token occurs twice")
+    yield call(by_hand, np.array([7, 7, 7, 7]), hint="the same token throughout")
+    for T, V in ((7, 3), (13, 5), (19, 11)):
+        yield call(causal_rows(rng, T), rng.integers(V, size=T), hint="several occurrences")
+    half = rng.permutation(23)[:6]
+    yield call(causal_rows(rng, 12), np.concatenate([half, half]), hint="two equal halves")
+
+
+# %% oracle
+def oracle(weights, tokens):
+    """Place by place, occurrence by occurrence."""
+    scores = []
+    for i in range(len(tokens)):
+        places = [j + 1 for j in range(i) if tokens[j] == tokens[i]]
+        if places:
+            scores.append(sum(float(weights[i, place]) for place in places))
+    return sum(scores) / len(scores) if scores else 0.0
+
+
+# %% wrong
+def variant(weights, tokens, *, shift=1, last=False, everywhere=False, swap=False):
+    same = np.tril(tokens[:, None] == tokens[None, :], k=-1)
+    asked = same.any(axis=1)
+    if not asked.any():
+        return 0.0
+    if last:
+        newest = same.shape[1] - 1 - same[:, ::-1].argmax(axis=1)
+        same = same & (np.arange(same.shape[1]) == newest[:, None])
+    at = np.zeros_like(same)
+    if shift:
+        at[:, 1:] = same[:, :-1]
+    else:
+        at = same
+    w = weights.T if swap else weights
+    found = (w * at).sum(axis=1)
+    return found.mean() if everywhere else found[asked].mean()
+
+
+wrong = {
+    "this is the weight on the occurrences themselves; asked is the place after each": (
+        lambda w, t: variant(w, t, shift=0)
+    ),
+    "every earlier occurrence counts, not the last one only": (
+        lambda w, t: variant(w, t, last=True)
+    ),
+    "the mean runs over the places that are asked; no place is an earlier one of itself": (
+        lambda w, t: variant(w, t, everywhere=True)
+    ),
+    "rows are queries: the map is read transposed here": lambda w, t: variant(w, t, swap=True),
+    "the place after an occurrence is one to its right, not one to its left": (
+        lambda w, t: variant(np.roll(w, 2, axis=1), t)
+    ),
+    "this is the weight on the place before, whatever stands there": (
+        lambda w, t: np.diagonal(w, -1).mean()
+    ),
+    "without a repetition the answer is 0.0, not nan": (
+        lambda w, t: induction_weight(w, t) if len(set(t.tolist())) < len(t) else float("nan")
+    ),
+}
