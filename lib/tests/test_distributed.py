@@ -346,6 +346,30 @@ def leaves():
     torch.distributed.barrier()
 
 
+def test_the_cause_is_told_though_its_consequence_comes_first():
+    """A process that is going has closed its connections, maybe, and not yet its pipe."""
+    with pytest.raises(distributed.LostError, match="process 1 of 2 ended with code 3"):
+        launch(leaves_late, RuntimeError)
+    with pytest.raises(RuntimeError, match="process 1 of 2 raised KeyError: 'cause'"):
+        launch(raises_late, RuntimeError)
+    with pytest.raises(RuntimeError, match="process 0 of 2 raised ValueError: consequence"):
+        launch(leaves_late, ValueError)
+
+
+def leaves_late(consequence):
+    if _rank() == 0:
+        raise consequence("consequence")
+    time.sleep(0.5)
+    os._exit(3)
+
+
+def raises_late(consequence):
+    if _rank() == 0:
+        raise consequence("consequence")
+    time.sleep(0.5)
+    raise KeyError("cause")
+
+
 PROGRAM = """
 import json, os
 from unrolled.training import distributed

@@ -18,7 +18,7 @@ from multiprocessing.connection import wait
 import torch
 import torch.distributed as dist
 
-GRACE = 5.0  # seconds that the others have to name a cause, when one reports a lost connection
+GRACE = 5.0  # seconds that the others have to name a cause, when one may report a consequence
 
 
 class LostError(RuntimeError):
@@ -111,7 +111,10 @@ def _leave() -> None:
 
 
 def _work(function: Callable, arguments: tuple, place: tuple, pipe) -> None:
-    """What a process does: enter, call, send (kind, what), where kind is done, failed or lost."""
+    """What a process does: enter, call, send (kind, what), where kind is done, failed, cut or lost.
+
+    cut is a RuntimeError, which is what a backend raises when another process is gone.
+    """
     rank, n, port, timeout = place
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it, too, and ends us
     torch.set_num_threads(max(1, torch.get_num_threads() // n))
@@ -127,7 +130,8 @@ def _work(function: Callable, arguments: tuple, place: tuple, pipe) -> None:
         content = pickle.dumps(("lost", (str(error), error.ranks)))
     except BaseException as error:
         words = "".join(traceback.format_exception(error))
-        content = pickle.dumps(("failed", (f"{type(error).__name__}: {error}", words)))
+        kind = "cut" if isinstance(error, RuntimeError) else "failed"
+        content = pickle.dumps((kind, (f"{type(error).__name__}: {error}", words)))
     pipe.send_bytes(content)
     pipe.close()
 
@@ -144,13 +148,10 @@ def _collected(processes: list, pipes: list) -> list:
         for rank, pipe in enumerate(pipes):
             if pipe in ready:
                 outcomes[rank] = _outcome(processes[rank], pipe)
-        for rank, (kind, content) in outcomes.items():
-            _raise_cause(rank, len(processes), kind, content)
-        if until is None and any(kind == "lost" for kind, _ in outcomes.values()):
+        _raise_first(outcomes, len(processes), "ended", "failed")
+        if until is None and any(kind != "done" for kind, _ in outcomes.values()):
             until = time.monotonic() + GRACE
-    for kind, content in outcomes.values():
-        if kind == "lost":
-            raise LostError(*content)
+    _raise_first(outcomes, len(processes), "cut", "lost")
     for process in processes:
         process.join(GRACE)
     return [outcomes[rank][1] for rank in range(len(processes))]
@@ -166,13 +167,18 @@ def _outcome(process, pipe) -> tuple[str, object]:
     return "ended", how
 
 
-def _raise_cause(rank: int, n: int, kind: str, content: object) -> None:
-    """Raise what tells the user why, if this outcome is a cause and not a consequence."""
-    if kind == "ended":
-        raise LostError(
-            f"process {rank} of {n} {content}; the others were ended. A fit with a checkpoint "
-            "goes on from it when it is launched again",
-            [rank],
-        )
-    if kind == "failed":
-        raise RuntimeError(f"process {rank} of {n} raised {content[0]}\n\n{content[1]}")
+def _raise_first(outcomes: dict, n: int, *kinds: str) -> None:
+    """Raise what the first outcome of these kinds tells, the kinds in order; none: do nothing."""
+    for sought in kinds:
+        for rank, (kind, content) in outcomes.items():
+            if kind != sought:
+                continue
+            if kind == "ended":
+                raise LostError(
+                    f"process {rank} of {n} {content}; the others were ended. A fit with a "
+                    "checkpoint goes on from it when it is launched again",
+                    [rank],
+                )
+            if kind == "lost":
+                raise LostError(*content)
+            raise RuntimeError(f"process {rank} of {n} raised {content[0]}\n\n{content[1]}")
