@@ -15,28 +15,8 @@ from unrolled.models.attention import attend, masked_softmax
 from unrolled.models.masks import causal_mask, window_mask
 
 B, H, G, T, S, K, KV = 2, 6, 3, 5, 7, 11, 13
-DEVICES = [
-    "cpu",
-    pytest.param(
-        "cuda",
-        marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here"),
-    ),
-]
+DTYPE = torch.float64
 both = pytest.mark.parametrize("implementation", ["reference", "fused"])
-
-
-@pytest.fixture(params=DEVICES)
-def device(request):
-    return request.param
-
-
-@pytest.fixture(autouse=True)
-def _float64_and_seed():
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    torch.manual_seed(0)
-    yield
-    torch.set_default_dtype(before)
 
 
 def qkv(*lead, n_queries=T, n_keys=S, groups=None, device="cpu"):

@@ -25,12 +25,6 @@ from unrolled.training.fit import DivergedError, FitConfig, cross_entropy, fit
 from unrolled.training.schedule import cosine
 
 VOCAB, B, T = 7, 2, 5
-DEVICES = [
-    "cpu",
-    pytest.param(
-        "cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-    ),
-]
 
 
 def bigram(dropout=0.0, dtype=torch.float32, seed=1):
@@ -80,7 +74,6 @@ def test_a_fit_learns_what_can_be_learned():
                           "the best on validation"  # fmt: skip
 
 
-@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("accumulate", [1, 3])
 @pytest.mark.parametrize("clip", [0.2, None])
 def test_the_loop_equals_one_written_by_hand_bit_for_bit(device, accumulate, clip):
@@ -288,7 +281,6 @@ def test_a_classifier_with_a_loss_of_its_own_learns():
     assert history.train_loss[-1] < 0.2 < history.train_loss[0]
 
 
-@pytest.mark.parametrize("device", DEVICES)
 def test_bfloat16_is_used_inside_the_model_and_not_in_the_loss(device):
     model, seen = bigram().to(device), []
     model.register_forward_hook(lambda module, args, out: seen.append(out.dtype))

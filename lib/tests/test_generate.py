@@ -20,12 +20,6 @@ from unrolled.models.transformer_config import TransformerConfig
 from unrolled.training.generate import generate, keep_top
 
 V, D, H, B, T, CONTEXT = 5, 6, 7, 3, 2, 11
-DEVICES = [
-    "cpu",
-    pytest.param(
-        "cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-    ),
-]
 PROMPT = torch.tensor([[1, 0], [4, 2], [3, 3]])
 
 
@@ -345,7 +339,6 @@ def test_the_prompt_is_a_copy_and_the_text_may_be_trained_on():
     assert torch.equal(prompt, PROMPT)
 
 
-@pytest.mark.parametrize("device", DEVICES)
 def test_text_comes_back_on_the_device_of_its_prompt(device):
     model = recurrent().to(device)
     text = generate(model, PROMPT.to(device), 9, rng=rng(), stop=[V - 1])

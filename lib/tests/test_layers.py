@@ -14,29 +14,9 @@ from torch.testing import assert_close
 from unrolled.models.layers import ACTIVATIONS, GATED, FeedForward, LayerNorm, RMSNorm
 
 B, T, D, HIDDEN = 3, 5, 7, 11
-DEVICES = [
-    "cpu",
-    pytest.param(
-        "cuda",
-        marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here"),
-    ),
-]
+DTYPE = torch.float64
 both = pytest.mark.parametrize("implementation", ["reference", "fused"])
 every_activation = pytest.mark.parametrize("activation", [*ACTIVATIONS, *GATED])
-
-
-@pytest.fixture(params=DEVICES)
-def device(request):
-    return request.param
-
-
-@pytest.fixture(autouse=True)
-def _float64_and_seed():
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    torch.manual_seed(0)
-    yield
-    torch.set_default_dtype(before)
 
 
 def close(got, expected, tolerance=1e-12):

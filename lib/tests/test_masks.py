@@ -9,19 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 from unrolled.models.masks import causal_mask, combine, padding_mask, prefix_mask, window_mask
 
-DEVICES = [
-    "cpu",
-    pytest.param(
-        "cuda",
-        marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here"),
-    ),
-]
 sizes = st.integers(1, 7).flatmap(lambda T: st.tuples(st.just(T), st.integers(T, 11)))
-
-
-@pytest.fixture(params=DEVICES)
-def device(request):
-    return request.param
 
 
 def drawn(*rows: str) -> torch.Tensor:

@@ -19,38 +19,8 @@ from unrolled.models.positions import (
 )
 
 B, H, T, S, K = 2, 3, 5, 7, 8
-DEVICES = [
-    "cpu",
-    pytest.param(
-        "cuda",
-        marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here"),
-    ),
-]
+DTYPE = torch.float64
 layouts = pytest.mark.parametrize("layout", ["half", "interleaved"])
-
-
-@pytest.fixture(params=DEVICES)
-def device(request):
-    return request.param
-
-
-@pytest.fixture(autouse=True)
-def _float64_and_seed():
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    torch.manual_seed(0)
-    yield
-    torch.set_default_dtype(before)
-
-
-@pytest.fixture(scope="module")
-def transformers():
-    """The library `transformers`, kept quiet and off the network."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HF_HUB_OFFLINE", "1")
-        library = pytest.importorskip("transformers")
-        library.logging.set_verbosity_error()
-        yield library
 
 
 def close(got, expected, tolerance=1e-12):

@@ -44,27 +44,7 @@ FUSED = [kind for kind, entry in KINDS.items() if entry[3]]
 every_kind = pytest.mark.parametrize("kind", KINDS)
 every_fused_kind = pytest.mark.parametrize("kind", FUSED)
 both = pytest.mark.parametrize("implementation", ["reference", "fused"])
-DEVICES = [
-    "cpu",
-    pytest.param(
-        "cuda",
-        marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here"),
-    ),
-]
-
-
-@pytest.fixture(params=DEVICES)
-def device(request):
-    return request.param
-
-
-@pytest.fixture(autouse=True)
-def _float64_and_seed():
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    torch.manual_seed(0)
-    yield
-    torch.set_default_dtype(before)
+DTYPE = torch.float64
 
 
 def new_cell(kind, input_size=D, hidden_size=H) -> Cell:

@@ -60,28 +60,6 @@ HEADS = {
 }  # fmt: skip
 # In double precision: theirs compute angles (LLaMA) and the softmax (BLOOM) in single precision.
 EXACT = {"llama": 1e-5, "bloom": 1e-5}
-DEVICES = [
-    "cpu",
-    pytest.param(
-        "cuda",
-        marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here"),
-    ),
-]
-
-
-@pytest.fixture(params=DEVICES)
-def device(request):
-    return request.param
-
-
-@pytest.fixture(scope="module")
-def transformers():
-    """The library `transformers`, kept quiet and off the network."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HF_HUB_OFFLINE", "1")
-        library = pytest.importorskip("transformers")
-        library.logging.set_verbosity_error()
-        yield library
 
 
 @pytest.fixture

@@ -29,13 +29,7 @@ from unrolled.teaching.behaviour import (
 )
 
 V, D, H, HIDDEN, LAYERS, B, T, S, CONTEXT = 23, 12, 3, 19, 2, 5, 7, 11, 17
-DEVICES = [
-    "cpu",
-    pytest.param(
-        "cuda",
-        marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here"),
-    ),
-]
+DTYPE = torch.float64
 every_position = pytest.mark.parametrize("position", POSITIONS)
 both_places = pytest.mark.parametrize("norm_place", ["pre", "post"])
 # Besides the seven kinds of position: what else changes who reads whom.
@@ -50,20 +44,6 @@ VARIANTS = {
            "n_buckets": 8, "max_distance": 6},
 }  # fmt: skip
 every_variant = pytest.mark.parametrize("variant", VARIANTS)
-
-
-@pytest.fixture(params=DEVICES)
-def device(request):
-    return request.param
-
-
-@pytest.fixture(autouse=True)
-def _float64_and_seed():
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    torch.manual_seed(0)
-    yield
-    torch.set_default_dtype(before)
 
 
 def config(**changes) -> TransformerConfig:

@@ -1,0 +1,33 @@
+"""What test modules share: devices, seeds, number types, and the library they compare with."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+NO_CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=NO_CUDA)])
+def device(request):
+    return request.param
+
+
+@pytest.fixture(autouse=True)
+def _seed_and_dtype(request):
+    """Every test starts at seed 0, and computes in its module's DTYPE where there is one."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(getattr(request.module, "DTYPE", before))
+    torch.manual_seed(0)
+    yield
+    torch.set_default_dtype(before)
+
+
+@pytest.fixture(scope="module")
+def transformers():
+    """The library `transformers`, kept quiet and off the network."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        library = pytest.importorskip("transformers")
+        library.logging.set_verbosity_error()
+        yield library
