@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from unrolled.data.tokens import CharTokenizer
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
 from unrolled.teaching import record
-from unrolled.teaching.experiments import c20_authors, c20_copy, c20_equal_tokens
+from unrolled.teaching.experiments import c20_authors, c20_copy, c20_equal_tokens, c20_longer
 from unrolled.teaching.experiments.c20_authors import Classifier, Passages
 
 
@@ -176,3 +176,25 @@ def test_the_shorter_lstm_can_be_recorded(tmp_path):
     assert row["seeds"] == [3, 5]
     assert len(set(row["test_bits_per_byte_by_seed"])) == 2
     assert {p["step"] for p in result["curve"]} == {1, 2}
+
+
+def test_the_longer_ones_are_the_rows_with_twice_the_updates_and_nothing_else_changed():
+    for longer, name in zip(c20_longer.RECIPES, ("ladder_transformer", "ladder_lstm"), strict=True):
+        row = record.load(name)["config"]["recipe"]
+        assert asdict(longer) == {"windows": {}} | row | {"n_steps": 2 * row["n_steps"]}
+
+
+def test_the_longer_ones_can_be_recorded(tmp_path):
+    small = {"n_steps": 2, "batch_size": 3, "window": 5}
+    transformer, lstm = c20_longer.RECIPES
+    tiny = (
+        replace(transformer, **small, d_model=8, n_layers=1, n_heads=1, d_ff=8),
+        replace(lstm, **small, hidden_size=7, width=5),
+    )
+    result = c20_longer.run(tiny, corpus="shakespeare-small", seeds=(3, 5))
+    record.save("c20_longer", **result, seconds=1.0, folder=tmp_path)
+    rows = record.load("c20_longer", tmp_path)["metrics"]["rows"]
+    assert [(row["model"], row["seeds"]) for row in rows] == [(t.name, [3, 5]) for t in tiny]
+    for row in rows:
+        curve = [p for p in result["curve"] if p["model"] == row["model"]]
+        assert [(p["seed"], p["step"]) for p in curve] == [(3, 1), (3, 2), (5, 1), (5, 2)]
