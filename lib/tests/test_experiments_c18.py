@@ -29,6 +29,7 @@ def test_the_result_is_json_with_a_run_and_a_curve_for_every_arm_and_seed():
     assert [len(c["bits"]) for c in result["curve"]] == [1] * 4
     assert result["seeds"] == [0, 3]
     assert result["config"]["depths"] == [1, 2]
+    assert [len(r["gradients"]) for r in runs] == [1, 1, 2, 2]
 
 
 def test_the_same_call_gives_the_same_result_and_leaves_torchs_generator_alone():
@@ -47,9 +48,20 @@ def test_a_curve_has_the_mean_of_every_twenty_updates(monkeypatch):
 
 def test_a_training_that_diverges_is_told():
     arm = Arm(place="pre", depth=1, lr=1e30, warmup=0)
-    row = train(arm, seed=0, n_steps=4)
+    row = json.loads(json.dumps(train(arm, seed=0, n_steps=4), allow_nan=False))
     assert row["updates"] < 4
-    assert json.loads(json.dumps(row, allow_nan=False))["bits"] is None
+    assert (row["bits"], row["gradients"]) == (None, [None])
+
+
+def test_gradients_are_norms_over_all_matrices_of_a_block_and_leave_none_behind():
+    model = fresh("post", 3, seed=1)
+    found = experiment.gradients(model)
+    assert all(p.grad is None for p in model.parameters())
+    tokens, targets = map(torch.from_numpy, experiment.held_out())
+    torch.nn.functional.cross_entropy(model(tokens).flatten(0, 1), targets.flatten()).backward()
+    for norm, block in zip(found, model.stack.blocks, strict=True):
+        matrices = [p.grad.flatten() for p in block.parameters() if p.ndim == 2]
+        assert norm == pytest.approx(torch.cat(matrices).norm().item(), rel=1e-5)
 
 
 @pytest.mark.parametrize("activation", experiment.ACTIVATIONS)

@@ -134,9 +134,9 @@ def by_frequency() -> float:
 
 
 def train(arm: Arm, *, seed: int, n_steps: int) -> dict:
-    """The arm's row of the record: bits per character at the end on validation, and on the way on
-    training text, in means of EVERY updates. Where the loss was no longer finite, `updates` is less
-    than n_steps and the bits may be None."""
+    """The arm's row of the record: at the end, bits per character and `gradients` on validation; on
+    the way, bits on training text, in means of EVERY updates. Where the loss was no longer finite,
+    `updates` is less than n_steps, and the bits and gradients may be None."""
     model = fresh(arm.place, arm.depth, seed=seed, init=arm.init, activation=arm.activation)
     rng = np.random.default_rng(seed)
     size = {"batch_size": BATCH_SIZE, "window": WINDOW}
@@ -156,6 +156,9 @@ def train(arm: Arm, *, seed: int, n_steps: int) -> dict:
         "seed": seed,
         "updates": len(losses),
         "bits": round(found, 3) if math.isfinite(found := evaluate(model)) else None,
+        "gradients": [
+            float(f"{norm:.3g}") if math.isfinite(norm) else None for norm in gradients(model)
+        ],
         "curve": [round(float(bits(point)), 3) for point in points],
     }
 
@@ -165,6 +168,16 @@ def evaluate(model: nn.Module) -> float:
     """Bits per character on the held-out windows."""
     tokens, targets = (torch.from_numpy(a) for a in held_out())
     return float(bits(cross_entropy(model(tokens), targets).mean().item()))
+
+
+def gradients(model: nn.Module) -> list[float]:
+    """For each block, from the first: the norm of the loss's gradient, on the held-out windows,
+    with respect to all its matrices."""
+    tokens, targets = (torch.from_numpy(a) for a in held_out())
+    blocks = [[p for p in block.parameters() if p.ndim == 2] for block in model.stack.blocks]
+    loss = cross_entropy(model(tokens), targets).mean()
+    found = iter(torch.autograd.grad(loss, [p for block in blocks for p in block]))
+    return [sum(next(found).square().sum() for _ in block).sqrt().item() for block in blocks]
 
 
 def run(arms: Sequence[Arm] = ARMS, seeds: Sequence[int] = (0, 1, 2), n_steps: int = 400) -> dict:

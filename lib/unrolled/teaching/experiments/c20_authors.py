@@ -26,7 +26,7 @@ from unrolled.training.fit import FitConfig, fit
 AUTHORS = ("Shakespeare", "Austen")
 SEEDS = (0, 1, 2, 3, 4)
 N_LABELLED = (8, 32, 128)
-LRS = (1e-4, 3e-4, 1e-3, 3e-3)
+LRS = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
 LENGTH = 96  # characters of a passage, some eighteen words
 READINGS = ("mean", "extract")
 # A kind of classifier: whether it begins as the trained model, and how its answer is read.

@@ -20,7 +20,10 @@ from unrolled.training.fit import FitConfig, FitResult, cross_entropy, fit
 from unrolled.training.metrics import bits
 
 SEEDS = (0, 1, 2)
-LRS = {"transformer": (2e-3, 4e-3, 8e-3), "lstm": (4e-3, 8e-3, 1.6e-2, 3.2e-2)}
+LRS = {
+    "transformer": (2e-3, 4e-3, 8e-3, 1.6e-2),
+    "lstm": (4e-3, 8e-3, 1.6e-2, 3.2e-2, 6.4e-2, 1.28e-1),
+}
 N_NAMES, BATCH_SIZE, N_LOOKED = 3, 16, 200
 CONTEXT = 96  # three names of 15 letters, twice, with the signs between and around them
 
