@@ -1,7 +1,7 @@
 r"""Shared keys, without copies
 
-The chapter checked grouped-query attention against a full layer whose keys and values are repeated,
-which is what the saving is meant to avoid. It goes without.
+The chapter checked grouped-query attention against a full layer in which keys and values are
+repeated. Grouped attention itself needs no such copies.
 
 Write `grouped_heads(Q, K, V)`: queries `Q` of shape `(H, T, d)`, keys `K` of shape `(G, S, d)` and
 values `V` of shape `(G, S, d_v)`, where `G` divides `H`. Head $r$ (from 0) uses the keys and values

@@ -93,7 +93,7 @@ wrong = {
         two_sentences=0.96953
     ),
     "with 7 heads the chance is still below one half": changed(heads_for_even=7),
-    "6 = half of 12 would be right if heads could not choose the same word": changed(
+    "two heads may choose the same word; and 6 of 12 would be one half, not above it": changed(
         heads_for_even=6
     ),
     "there are 6 layers of 8 heads, 48 in all; here one layer of 8 was counted": changed(

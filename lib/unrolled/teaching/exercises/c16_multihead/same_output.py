@@ -40,8 +40,9 @@ $S \times (K + 1)$ matrix of the conditions is such a direction.
 
 In a head of width 32 that looks back at a hundred letters there are at least 67 independent
 directions of this kind. [Brunner et al. (2020)](cite:brunner2020) made the point for trained
-Transformers. The model itself would not choose such weights: they are not the softmax of its
-scores. But a map is often read as if the output needed just these weights, and it does not.
+Transformers. That one can step off says nothing about how far one can walk: the chapter measures
+that, and in its model's upper layers it is not far. Nor would the model choose such weights: they
+are not the softmax of its scores.
 """
 
 

@@ -4,8 +4,8 @@ With pencil and paper; give three digits of what is no fraction.
 
 - `length_squared`: $PE(p) \cdot PE(p)$ for $d = 512$.
 - `omega_3`: the frequency $\omega_3$ for $d = 8$ and base 10 000.
-- `bucket_8`, `bucket_16`, `bucket_100`: T5's causal buckets of these distances, with 8 buckets
-  and the last one reached by distance 32, so with 4 exact ones.
+- `bucket_8`, `bucket_16`, `bucket_100`: T5's causal buckets of these distances, with 8
+  buckets, so 4 exact ones, and 32 in place of 128.
 - `third_slope`: the slope of the third of *three* heads in ALiBi.
 - `weight_ratio`: a head has slope $\frac14$; two keys fit the query equally well, one lies 2
   places back and one 6. How many times the weight of the farther one does the nearer get?

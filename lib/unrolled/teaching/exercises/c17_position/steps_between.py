@@ -1,8 +1,8 @@
 r"""How many steps apart?
 
 Somebody took two rows of a sinusoidal encoding (interleaved, as in the chapter), $PE(p)$ and
-$PE(q)$, and lost $p$ and $q$. They may be anywhere, even in the millions, and a little noise has
-got into every entry. Still, the distance can be read off.
+$PE(q)$, and lost $p$ and $q$. They may be anywhere, even in the millions, and a little noise
+(around 0.03) has got into every entry. Still, the distance can be read off.
 
 Write `steps_between(a, b, longest, base)`: the integer $k = q - p$ between `-longest` and
 `longest`, given `a` $\approx PE(p)$ and `b` $\approx PE(q)$, arrays of shape `(d,)`. The sign
@@ -44,7 +44,7 @@ $$
 $$
 
 which is the score that a head gives which looks for "$k$ places on". A fast pair alone would have
-many best answers, the slowest alone would be off by dozens of steps.
+many best answers, the slowest alone would be far off.
 """
 
 
