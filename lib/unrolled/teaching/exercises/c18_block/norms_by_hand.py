@@ -59,17 +59,22 @@ Four blocks have eight sub-layers. Each divides what was there by $\sqrt2$: $(1/
 
 # %% oracle
 def oracle():
-    """torch normalises and differentiates; the last answer is measured on long random vectors."""
+    """torch normalises and differentiates; sub-layers that add orthogonal rows are normalised."""
     import torch
+    from torch.nn import functional as F
 
     x = torch.tensor([-1.0, 5.0, 5.0, 7.0], dtype=torch.float64, requires_grad=True)
-    layer = torch.nn.functional.layer_norm(x, (4,), eps=0.0)
+    layer = F.layer_norm(x, (4,), eps=0.0)
     (back,) = torch.autograd.grad(layer[3] * 12, x)
-    rms = torch.nn.functional.rms_norm(x.detach(), (4,), eps=0.0)
+    rms = F.rms_norm(x.detach(), (4,), eps=0.0)
     right, other = x.detach().std(correction=0), x.detach().std(correction=1)
-    kept = 1.0
-    for _ in range(2 * 4):
-        kept /= (1.0 + 1.0) ** 0.5  # variances of independent vectors add up
+    signs = torch.tensor([[1.0, 1.0], [1.0, -1.0]], dtype=torch.float64)
+    rows = torch.kron(torch.kron(signs, signs), torch.kron(signs, signs))  # orthogonal, of size 1
+    embedding, *added = rows[1 : 2 + 2 * 4]
+    stream = embedding
+    for row in added:  # two for each of four blocks
+        stream = F.layer_norm(stream + row, (16,), eps=0.0)
+    kept = (stream * embedding).mean().item()
     return {
         "layer": layer.detach().tolist(),
         "rms": rms.tolist(),

@@ -9,7 +9,7 @@ embedding's matrix, without a bias. With pencil and paper:
 - `total`: those of the model;
 - `untied`: those of the model if the head has a matrix of its own;
 - `more_places`, `more_heads`, `more_blocks`: how many are *added* to `total` by places for 256
-  tokens, by 16 heads, and by 12 blocks;
+  tokens instead of 128, by 16 heads instead of 8, and by 12 blocks instead of 6;
 - `wider`: by what *factor* does a block grow if $D$ is doubled? Round to two decimals.
 """
 
