@@ -71,6 +71,17 @@ def loss_of(logits: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tensor], Te
     return loss
 
 
+def loss_in_chunks(model: TransformerLM, rows: int) -> Callable[[Tensor, Tensor], Tensor]:
+    """The same mean loss, by torch's operation that holds the logits of `rows` tokens at a time."""
+
+    def loss(inputs: Tensor, targets: Tensor) -> Tensor:
+        x = model.stack(model.embed(inputs)).flatten(0, 1)
+        options = nn.LinearCrossEntropyOptions(batch_chunk_size=rows)
+        return F.linear_cross_entropy(x, model.head.weight, targets.flatten(), options=options)
+
+    return loss
+
+
 def training_step(model: nn.Module, loss: Callable, tokens: Tensor, **options) -> Step:
     """Forward, backward and AdamW on the next tokens, in bfloat16 on a GPU, as a fit runs them."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, **options)
@@ -143,6 +154,31 @@ def _status(name: str) -> int:
     """kB, as Linux counts them for this process."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(name))
+
+
+def chunks_against_all_logits(rounds: int = 4) -> None:
+    """A training step with a vocabulary of GPT-2's size, by the way its loss is computed."""
+    torch.manual_seed(0)
+    config = preset(
+        "gpt2", n_layers=4, d_model=256, n_heads=4, context_length=128, vocab_size=50_304,
+        dropout=0.0,
+    )  # fmt: skip
+    model, tokens = TransformerLM(config), torch.randint(50_304, (8, 129))
+    losses = {"all logits": loss_of(model), "chunks": loss_in_chunks(model, 256)}
+    values, gradients = {}, {}
+    for name, loss in losses.items():
+        values[name] = loss(tokens[:, :-1], tokens[:, 1:])
+        gradients[name] = torch.autograd.grad(values[name], model.parameters())
+    torch.testing.assert_close(values["chunks"], values["all logits"])
+    torch.testing.assert_close(gradients["chunks"], gradients["all logits"], rtol=1e-4, atol=1e-6)
+    del values, gradients
+    steps = {name: training_step(model, loss, tokens) for name, loss in losses.items()}
+    times = side_by_side(steps, "cpu", rounds)
+    peaks = {name: peak_of(step, "cpu") for name, step in steps.items()}
+    print(
+        f"training step, D 256, V 50304, T 128, B 8: all logits {peaks['all logits']:.0f} MiB, in "
+        f"chunks {peaks['chunks']:.0f} MiB, × {ratio(times, 'chunks', 'all logits'):.2f} as fast"
+    )
 
 
 def fused_against_reference(device: str) -> None:
@@ -224,11 +260,13 @@ def at_full_size() -> None:
     tokens = torch.randint(vocab_size, (batch, length + 1), device="cuda")
     for compiled in (False, True):
         times, peaks = {}, {}
-        for name in ("plain", "ours"):  # one after the other: two do not share the memory well
+        # One after the other: two do not share the memory well.
+        for name in ("plain", "ours", "ours, loss in chunks"):
             torch.manual_seed(0)
             with torch.device("cuda"):
-                model = TransformerLM(config) if name == "ours" else PlainGPT2(*GPT2[:5])
-            loss = torch.compile(loss_of(model)) if compiled else loss_of(model)
+                model = PlainGPT2(*GPT2[:5]) if name == "plain" else TransformerLM(config)
+            loss = loss_in_chunks(model, 4096) if "chunks" in name else loss_of(model)
+            loss = torch.compile(loss) if compiled else loss
             step = training_step(model, loss, tokens, fused=True)
             times |= side_by_side({name: step}, "cuda", 15)
             peaks[name] = (peak_of(step, "cuda") + torch.cuda.memory_allocated() / 2**20) / 2**10
@@ -240,7 +278,8 @@ def at_full_size() -> None:
                 f"GPT-2 {'compiled' if compiled else 'eager'}, {name}: {rate / 1e3:.0f} k tokens/s "
                 f"({rate * operations / ceiling:.0%} of the product's), {peaks[name]:.1f} GiB"
             )
-        print(f"ours × {ratio(times, 'ours', 'plain'):.3f}")
+        for name in list(times)[1:]:
+            print(f"{name} × {ratio(times, name, 'plain'):.3f}")
 
 
 if __name__ == "__main__":
@@ -249,6 +288,7 @@ if __name__ == "__main__":
     print(f"torch {torch.__version__}, one thread on the CPU; speeds, the other one = 1")
     for shape in SHAPES:
         against_transformers(shape)
+    chunks_against_all_logits()
     fused_against_reference("cpu")
     if torch.cuda.is_available():
         torch.set_float32_matmul_precision("high")
