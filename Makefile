@@ -112,8 +112,8 @@ test-colab: .venv-colab/.ready ## Run every chapter with Colab's versions of the
 	$(COLAB)/python -m pytest --nbval-lax --nbval-current-env $(NBVAL)
 
 .PHONY: test-browser
-test-browser: .venv/.ready browser ## The built book in a real browser
-	$(BIN)/python -m pytest -q book/tests
+test-browser: .venv/.ready browser ## The built book in a real browser (SCREENSHOTS=1 keeps pictures)
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup book/tests
 
 .PHONY: bench
 bench: .venv/.ready ## Benchmarks, side by side in one run, as ratios

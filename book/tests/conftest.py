@@ -1,7 +1,8 @@
 """The built book, served from here and read by one real browser.
 
 A page is visited once in each of three views (desktop, dark, phone); everything the tests ask about
-is noted down during the visit. A screenshot of each goes to `screenshots/` for a person to look at.
+is noted down during the visit. With SCREENSHOTS=1 in the environment a picture of each goes to
+`screenshots/`, for a person to look at.
 """
 
 from __future__ import annotations
@@ -97,6 +98,13 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
             super().handle()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests of a page in one worker, which visits it once."""
+    for item in items:
+        page = getattr(item, "callspec", None) and item.callspec.params.get("name")
+        item.add_marker(pytest.mark.xdist_group(page or "others"))
+
+
 @pytest.fixture(scope="session")
 def address() -> Iterator[str]:
     if not (SITE / "search.html").exists():
@@ -146,7 +154,8 @@ def visit(open_page: Callable[..., Page]) -> Callable[[str, str], Visit]:
     @functools.cache
     def of(path: str, view: str) -> Visit:
         seen = Visit(path)
-        tab = open_page("search.html", view)  # so that listeners are new and the cache is warm
+        tab = open_page("search.html", view)
+        tab.goto("about:blank")  # what another page still asks for is not this one's
         note = {
             "request": lambda request: seen.requests.append(request.url),
             "pageerror": lambda error: seen.complaints.append(str(error)),
@@ -166,9 +175,9 @@ def visit(open_page: Callable[..., Page]) -> Callable[[str, str], Visit]:
         )
         seen.width = tab.evaluate("document.documentElement.scrollWidth")
         seen.violations = [f"no keyboard can scroll {part}" for part in tab.evaluate(STUCK)]
-        SCREENSHOTS.mkdir(exist_ok=True)
-        name = path.removesuffix(".html").replace("/", "-")
-        tab.screenshot(path=SCREENSHOTS / f"{name}-{view}.jpg", quality=80, full_page=True)
+        if os.environ.get("SCREENSHOTS") == "1":
+            picture = f"{path.removesuffix('.html').replace('/', '-')}-{view}.jpg"
+            tab.screenshot(path=SCREENSHOTS / picture, quality=80, full_page=True)
         tab.add_script_tag(path=AXE)
         tab.evaluate(THIN)
         for violation in tab.evaluate(RUN_AXE):
