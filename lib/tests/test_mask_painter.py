@@ -1,0 +1,50 @@
+"""What the mask to paint writes into a page, and what it refuses; a browser tests the rest."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from unrolled.models.attention import attend
+from unrolled.models.masks import causal_mask
+from unrolled.teaching import mask_painter
+
+WORDS = ("a", "</script>", "b")
+Q, K, V = torch.arange(9.0).view(3, 3).sin(), torch.eye(3), torch.ones(3, 2)
+MASKS = {"causal": causal_mask(3)}
+
+
+def shown(monkeypatch, *arguments, **options) -> dict:
+    import IPython.display
+
+    bundles = []
+    monkeypatch.setattr(IPython.display, "display", lambda bundle, raw: bundles.append(bundle))
+    mask_painter.paint(*arguments, **options)
+    return bundles[0]
+
+
+def test_the_still_has_the_weights_of_the_first_mask(monkeypatch):
+    bundle = shown(monkeypatch, WORDS, Q, K, V, masks=MASKS, caption="What it says.")
+    _, weights = attend(Q, K, V, MASKS["causal"], with_weights=True)
+    row = ", ".join(f"{100 * x:.0f}" for x in weights[2].tolist())
+    assert f"b: {row}." in bundle["text/plain"]
+    assert f">{100 * weights[2, 1]:.0f}</td>" in bundle["text/html"]
+    assert "What it says." in bundle["text/html"]
+    assert "&lt;/script&gt;" in bundle["text/html"]
+    assert '</script>"' not in bundle["text/html"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"masks": {}}, "masks must hold at least one mask, got none"),
+        ({"masks": {"wide": causal_mask(3, 4)}}, r"'wide' must be booleans of shape \(3, 3\)"),
+        ({"masks": {"ints": causal_mask(3).int()}}, r"got \(3, 3\) of torch.int32"),
+        ({"v": V[:2]}, r"v must be floats of shape \(3, width\) for 3 words, got \(2, 2\)"),
+        ({"q": Q.long()}, "got .* of torch.int64"),
+        ({"k": K[:, :2]}, r"of one shape, got \(3, 3\) and \(3, 2\)"),
+    ],
+)
+def test_what_does_not_fit_is_refused(changes, message):
+    options = {"words": WORDS, "q": Q, "k": K, "v": V, "masks": MASKS} | changes
+    with pytest.raises(ValueError, match=message):
+        mask_painter.paint(**options)

@@ -1,0 +1,96 @@
+"""A mask to paint, cell by cell: the weights that are left, and what the leak test says.
+
+`paint` puts a table into a page or notebook in which every cell is a button. `mask_painter.js`,
+written into it, computes attention anew for each mask, so it needs no kernel; without script the
+table of the first mask remains as a still.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from unrolled.models.attention import attend
+from unrolled.teaching import figures
+
+
+def paint(
+    words: Sequence[str],
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    masks: Mapping[str, Tensor],
+    caption: str = "",
+) -> None:
+    """Display the weights of attention over T words, under a mask that can be painted.
+
+    Args:
+        words: T of them, the names of rows (queries) and columns (keys).
+        q, k, v: (T, K), (T, K) and (T, V), float.
+        masks: by name, (T, T), True = may attend; each gets a button, and the first is the start.
+        caption: the finding; `$…$` is set as mathematics.
+
+    Raises ValueError for another shape or type, or without a mask.
+    """
+    from IPython.display import display
+
+    T = len(words)
+    if not masks:
+        raise ValueError("masks must hold at least one mask, got none")
+    for name, x in {"q": q, "k": k, "v": v}.items():
+        if x.ndim != 2 or len(x) != T or not x.is_floating_point():
+            got = f"{tuple(x.shape)} of {x.dtype}"
+            raise ValueError(
+                f"{name} must be floats of shape ({T}, width) for {T} words, got {got}"
+            )
+    if q.shape != k.shape:
+        raise ValueError(f"q and k must be of one shape, got {(*q.shape,)} and {(*k.shape,)}")
+    for name, mask in masks.items():
+        if mask.shape != (T, T) or mask.dtype != torch.bool:
+            got = f"{tuple(mask.shape)} of {mask.dtype}"
+            raise ValueError(f"the mask {name!r} must be booleans of shape ({T}, {T}), got {got}")
+    first, start = next(iter(masks.items()))
+    _, weights = attend(q, k, v, start, with_weights=True)
+    data = {name: x.tolist() for name, x in {"q": q, "k": k, "v": v}.items()}
+    data |= {
+        "words": [*words],
+        "masks": {name: mask.int().tolist() for name, mask in masks.items()},
+    }
+    here, written = Path(__file__), json.dumps(data).replace("</", r"<\/")
+    markup = f"""<figure class="u-figure u-paint">
+<style>
+{figures.css()}{here.with_name("mask_painter.css").read_text(encoding="utf-8")}</style>
+<script type="application/json">{written}</script>
+{_table(words, start, weights)}
+<script>
+{here.with_name("mask_painter.js").read_text(encoding="utf-8")}</script>
+{figures.figcaption(caption)}</figure>"""
+    rows = "; ".join(
+        f"{word}: {', '.join(f'{100 * x:.0f}' for x in row)}"
+        for word, row in zip(words, weights.tolist(), strict=True)
+    )
+    plain = f"[A mask to paint, at first {first}. Weights in %: {rows}.]\n{caption}".strip()
+    display({"text/html": markup, "text/plain": plain}, raw=True)
+
+
+def _table(words: Sequence[str], mask: Tensor, weights: Tensor) -> str:
+    """The still: a row for each query, its weights in per cent."""
+    names = [html.escape(word) for word in words]
+    head = "".join(f'<th scope="col">{name}</th>' for name in names)
+    body = "".join(
+        f'<tr><th scope="row">{name}</th>'
+        + "".join(
+            f'<td style="--a:{100 * x:.0f}%">{f"{100 * x:.0f}" if seen else ""}</td>'
+            for x, seen in zip(row, allowed, strict=True)
+        )
+        + "</tr>"
+        for name, row, allowed in zip(names, weights.tolist(), mask.tolist(), strict=True)
+    )
+    corner = '<th scope="col">query ↓ key →</th>'
+    return f"<table><thead><tr>{corner}{head}</tr></thead><tbody>{body}</tbody></table>"
