@@ -112,7 +112,7 @@ test-colab: .venv-colab/.ready ## Run every chapter with Colab's versions of the
 	$(COLAB)/python -m pytest --nbval-lax --nbval-current-env $(NBVAL)
 
 .PHONY: test-browser
-test-browser: .venv/.ready browser ## The built book in a real browser (SCREENSHOTS=1 keeps pictures)
+test-browser: .venv/.ready browser ## The built book in a real browser (SCREENSHOTS=1: pictures)
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup book/tests
 
 .PHONY: bench
