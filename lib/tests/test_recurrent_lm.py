@@ -40,9 +40,46 @@ def test_no_output_reads_a_later_token(cell):
 @settings(max_examples=15, deadline=None)
 def test_reading_in_pieces_gives_the_logits_of_reading_at_once(cell, cut, n_layers):
     lm = model(cell, n_layers=n_layers)
-    first, state = lm.read(TOKENS[:, :cut])
-    second, _ = lm.read(TOKENS[:, cut:], state)
-    assert_close(torch.cat([first, second], 1), lm(TOKENS), rtol=0, atol=1e-12)
+    cache = lm.new_cache()
+    pieces = [lm(TOKENS[:, :cut], cache=cache), lm(TOKENS[:, cut:], cache=cache)]
+    assert cache.length == T
+    assert_close(torch.cat(pieces, 1), lm(TOKENS), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("cell", ["elman", "lstm"])
+def test_a_fork_of_the_cache_goes_on_by_itself(cell):
+    lm = model(cell)
+    cache = lm.new_cache()
+    lm(TOKENS[:, :4], cache=cache)
+    fork = cache.fork()
+    other = lm((TOKENS[:, 4:] + 1) % V, cache=fork)
+    assert (cache.length, fork.length) == (4, T)
+    assert not torch.equal(other, lm(TOKENS)[:, 4:])
+    assert_close(lm(TOKENS[:, 4:], cache=cache), lm(TOKENS)[:, 4:], rtol=0, atol=1e-12)
+
+
+def test_gradients_flow_through_the_cache_until_it_is_detached():
+    lm, gradients = model("gru"), []
+    for cut in (False, True):
+        cache = lm.new_cache()
+        cache.detach()  # a new cache has nothing to cut
+        lm(TOKENS[:, :1], cache=cache)
+        if cut:
+            cache.detach()
+        lm.zero_grad()
+        lm(TOKENS[:, 1:], cache=cache).logsumexp(-1).sum().backward()
+        gradients.append(lm.embedding.weight.grad.clone())
+    assert not torch.allclose(gradients[0], gradients[1])
+
+
+def test_a_refused_piece_leaves_the_cache_as_it_was():
+    lm = model()
+    cache = lm.new_cache()
+    lm(TOKENS, cache=cache)
+    before = cache.fork()
+    with pytest.raises(ValueError, match="the state must have shape"):
+        lm(TOKENS[:1], cache=cache)
+    assert cache.length == before.length and cache.state is before.state
 
 
 def test_parameters_are_as_many_as_the_formula_says():

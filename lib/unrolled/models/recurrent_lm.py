@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from torch import Tensor, nn
 
-from unrolled.models.recurrent import Recurrent
+from unrolled.models.recurrent import Recurrent, detach
 from unrolled.models.recurrent_cells import Cell, State
+
+
+@dataclass
+class RecurrentCache:
+    """What a `RecurrentLM` remembers of the tokens it has read. A forward pass updates it in place.
+
+    state: the state of all layers as `Recurrent` returns it, None before the first token.
+    length: the number of tokens read.
+    """
+
+    state: State | None = None
+    length: int = 0
+
+    def fork(self) -> RecurrentCache:
+        """An independent continuation; it shares the tensors, which nothing ever overwrites."""
+        return RecurrentCache(self.state, self.length)
+
+    def detach(self) -> None:
+        """Cut the graph here, in place: gradients of later losses stop at this state."""
+        if self.state is not None:
+            self.state = detach(self.state)
 
 
 class RecurrentLM(nn.Module):
@@ -53,9 +76,21 @@ class RecurrentLM(nn.Module):
         if tied:
             self.head.weight = self.embedding.weight
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Logits (B, T, V) of the token after each of tokens (B, T), int64, from a zero state."""
-        return self.read(tokens)[0]
+    def forward(self, tokens: Tensor, *, cache: RecurrentCache | None = None) -> Tensor:
+        """Logits (B, T, V) of the token after each of tokens (B, T), int64.
+
+        cache: from `new_cache`; the tokens continue those it has read. Reading a text in pieces
+        gives the logits of reading it at once. Without one the state begins at zero.
+        Raises ValueError for another shape of tokens, IndexError for an id outside the vocabulary.
+        """
+        logits, state = self.read(tokens, None if cache is None else cache.state)
+        if cache is not None:
+            cache.state, cache.length = state, cache.length + tokens.shape[1]
+        return logits
+
+    def new_cache(self) -> RecurrentCache:
+        """A cache that has read nothing yet, for `forward`."""
+        return RecurrentCache()
 
     def read(self, tokens: Tensor, state: State | None = None) -> tuple[Tensor, State]:
         """(logits (B, T, V), the state after the last token), going on from `state`.
