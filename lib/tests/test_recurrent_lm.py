@@ -79,7 +79,8 @@ def test_a_refused_piece_leaves_the_cache_as_it_was():
     before = cache.fork()
     with pytest.raises(ValueError, match="the state must have shape"):
         lm(TOKENS[:1], cache=cache)
-    assert cache.length == before.length and cache.state is before.state
+    assert cache.length == before.length
+    assert cache.state is before.state
 
 
 def test_parameters_are_as_many_as_the_formula_says():
