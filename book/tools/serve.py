@@ -1,4 +1,4 @@
-"""Serve the built book: `python book/tools/serve.py`.
+"""Serve the built book: `python -m book.tools.serve`.
 
 PORT=8000 asks for that port (without it a free one is taken) and OPEN=0 keeps the browser closed.
 Ctrl-C stops it.

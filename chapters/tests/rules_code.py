@@ -7,10 +7,10 @@ import builtins
 import re
 from collections import defaultdict
 
-from address import BOOTSTRAP, repository_url
-from exercises import of_chapter, render
+from book.tools.notebooks import METADATA, tags
+from book.tools.notebooks.address import BOOTSTRAP, repository_url
+from book.tools.notebooks.exercise_cells import of_chapter, render
 from nbformat import NotebookNode, from_dict
-from notebooks import METADATA, tags
 
 from chapter import Chapter, is_heading, tree
 

@@ -6,7 +6,7 @@ import difflib
 import re
 from functools import cache
 
-from notebooks import ROOT
+from book.tools.notebooks import ROOT
 from sphinx.util.nodes import _make_id
 
 from chapter import Chapter, items, without_fences

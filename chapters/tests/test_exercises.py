@@ -13,7 +13,7 @@ from dataclasses import replace
 from importlib import import_module
 
 import pytest
-from notebooks import ROOT, chapter_paths
+from book.tools.notebooks import ROOT, chapter_paths
 from unrolled.teaching import exercises
 from unrolled.teaching.check import examine
 from unrolled.teaching.marking import mark, outcomes_of

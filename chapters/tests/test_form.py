@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from notebooks import chapter_paths, read
+from book.tools.notebooks import chapter_paths, read
 
 import rules_code
 import rules_text

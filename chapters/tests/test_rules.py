@@ -7,9 +7,9 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from address import BOOTSTRAP, repository_url
+from book.tools.notebooks import CHAPTERS, METADATA, content_id
+from book.tools.notebooks.address import BOOTSTRAP, repository_url
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-from notebooks import CHAPTERS, METADATA, content_id
 
 import rules_code
 import rules_text

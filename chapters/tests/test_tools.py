@@ -6,14 +6,21 @@ import subprocess
 import sys
 from pathlib import Path
 
-import address
-import exercises as exercise_cells
 import nbformat
 import pytest
-from execute import execute, from_text, prepare
+from book.tools.notebooks import (
+    CHAPTERS,
+    METADATA,
+    ROOT,
+    address,
+    clean,
+    exercise_cells,
+    read,
+    write,
+)
+from book.tools.notebooks.execute import execute, from_text, prepare
 from nbclient.exceptions import CellExecutionError
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-from notebooks import CHAPTERS, METADATA, ROOT, clean, read, write
 from unrolled.teaching import exercises
 
 BACKPROP = CHAPTERS / "07_backprop.ipynb"
@@ -142,8 +149,8 @@ def test_the_configuration_is_the_one_place(tmp_path):
 
 
 def test_notebooks_and_readme_are_in_step_with_the_configuration():
-    tool = ROOT / "book" / "tools" / "address.py"
-    done = subprocess.run([sys.executable, tool, "--check"], capture_output=True, text=True)
+    program = [sys.executable, "-m", "book.tools.notebooks.address", "--check"]
+    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

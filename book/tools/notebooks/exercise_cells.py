@@ -1,8 +1,8 @@
 """Write each chapter's exercises into its notebook, after the heading '## Exercises'.
 
-    python book/tools/exercises.py            all chapters
-    python book/tools/exercises.py 07 02      some
-    python book/tools/exercises.py --check    change nothing; exit 1 where a notebook is behind
+    python -m book.tools.notebooks.exercise_cells            all chapters
+    python -m book.tools.notebooks.exercise_cells 07 02      some
+    python -m book.tools.notebooks.exercise_cells --check    exit 1 where a notebook is behind
 
 The cells carry the tag `exercise` and are replaced; a cell whose text is unchanged keeps its
 outputs. The exercises are the files of lib/unrolled/teaching/exercises/c<chapter>.
@@ -18,11 +18,12 @@ from pathlib import Path
 import numpy as np
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
-from notebooks import chapter_paths, read, tags, write
 from unrolled.teaching import exercises
 from unrolled.teaching.exercise import Exercise
 from unrolled.teaching.marking import outcomes_of
 from unrolled.teaching.wire import decode
+
+from book.tools.notebooks import chapter_paths, read, tags, write
 
 TAG = "exercise"
 HEADING = re.compile(r"^## Exercises\s*$", re.MULTILINE)

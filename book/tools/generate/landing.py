@@ -1,15 +1,13 @@
 """Write `book/landing.html`, the moving figure of the landing page, from a model of this book.
 
 A word n-gram model (chapter 2) is trained on the training plays, and the figure steps through a
-line of a play it never saw. `python book/tools/landing.py` writes the file; with `--check` it says
-whether the file is what the library would write today. Every number in the figure comes from here.
+line of a play it never saw. Every number in the figure comes from here.
 """
 
 from __future__ import annotations
 
 import html
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,12 +17,13 @@ from unrolled.models.ngram import NGram
 from unrolled.models.ngram_counts import NGramCounts
 from unrolled.teaching import figures
 
+from book.tools.notebooks import ROOT
+
 LINE = "I do love nothing in the world so well as you"  # Much Ado About Nothing, in the test split
 ORDERS = {1: "no word", 2: "1 word", 3: "2 words", 5: "4 words"}
 START = (6, 3)  # the seventh word, four words back: the still of print and of a page without script
 TOP = 7
-HERE = Path(__file__).resolve().parents[1]
-TARGET = HERE / "landing.html"
+TARGET = ROOT / "book" / "landing.html"
 CAPTION = (
     "Counts from Shakespeare’s plays, smoothed: the interpolated Kneser–Ney model that chapter 2"
     " builds. The line is Benedick’s, from <cite>Much Ado About Nothing</cite>, which the"
@@ -101,6 +100,7 @@ the sum of −log₂ of each word’s probability.</p>
 
 
 def page() -> str:
+    """The figure's markup, style, data and script."""
     data = states()
     words, (at, k) = data["words"], START
     reaches = "".join(
@@ -110,7 +110,7 @@ def page() -> str:
     )
     folder = Path(explore.__file__).parent
     written = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    script = (HERE / "tools" / "landing.js").read_text("utf8")
+    script = Path(__file__).with_name("landing.js").read_text("utf8")
     return f"""<figure class="u-explore u-next">
 <style>
 {figures.css()}{(folder / "explore.css").read_text("utf8")}</style>
@@ -131,18 +131,3 @@ def page() -> str:
 <figcaption>{CAPTION}</figcaption>
 </figure>
 """
-
-
-def main() -> int:
-    written = page()
-    if "--check" not in sys.argv[1:]:
-        TARGET.write_text(written, "utf8")
-        return 0
-    if TARGET.exists() and TARGET.read_text("utf8") == written:
-        return 0
-    print("book/landing.html is stale; renew it with: python book/tools/landing.py")
-    return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,7 @@
 """Keep the repository's address in step with `_config.yml`, its one place (repository: url).
 
-    python book/tools/address.py            write it into the notebooks and pages
-    python book/tools/address.py --check    change nothing; exit 1 where one is behind
+    python -m book.tools.notebooks.address            write it into the notebooks and pages
+    python -m book.tools.notebooks.address --check    change nothing; exit 1 where one is behind
 
 A notebook holds it in its bootstrap, the top of its first code cell. In README.md and the page on
 using the book every link that holds the old address is rewritten; the old one is that of the file's
@@ -18,7 +18,8 @@ from pathlib import Path
 import yaml
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
-from notebooks import ROOT, chapter_paths, read, write
+
+from book.tools.notebooks import ROOT, chapter_paths, read, write
 
 BOOTSTRAP = """\
 try:

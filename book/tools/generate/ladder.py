@@ -1,13 +1,6 @@
-"""Write the ladder into `book/ladder.md` from the recorded runs in `chapters/results`.
-
-`python book/tools/ladder.py` renews what stands between the page's two marks; with `--check` it
-only says whether the page is what the records say.
-"""
+"""The ladder of `book/ladder.md`, between the page's two marks, from the recorded runs."""
 
 from __future__ import annotations
-
-import sys
-from pathlib import Path
 
 import matplotlib
 
@@ -15,7 +8,9 @@ matplotlib.use("svg")
 import matplotlib.pyplot as plt
 from unrolled.teaching import figures, ladder
 
-PAGE = Path(__file__).resolve().parents[1] / "ladder.md"
+from book.tools.notebooks import ROOT
+
+TARGET = ROOT / "book" / "ladder.md"
 BEGIN, END = "<!-- ladder:begin -->", "<!-- ladder:end -->"
 CAPTION = (
     "What every recorded model needs for the same held-out text, in the order of the chapters."
@@ -47,22 +42,7 @@ def drawing() -> str:
 
 def page() -> str:
     """The page as the records would have it."""
-    text = PAGE.read_text("utf8")
+    text = TARGET.read_text("utf8")
     head, rest = text.split(BEGIN)
     tail = rest.split(END)[1]
     return f"{head}{BEGIN}\n```{{raw}} html\n{drawing()}\n```\n\n{ladder.table()}\n{END}{tail}"
-
-
-def main() -> int:
-    written = page()
-    if "--check" not in sys.argv[1:]:
-        PAGE.write_text(written, "utf8")
-        return 0
-    if PAGE.read_text("utf8") == written:
-        return 0
-    print("book/ladder.md is stale; renew it with: python book/tools/ladder.py")
-    return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

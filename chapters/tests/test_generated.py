@@ -1,0 +1,28 @@
+"""What a tool writes is what the tool would write today."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from book.tools.generate import fresh, generators
+from book.tools.notebooks import ROOT
+from unrolled.teaching import figures
+
+
+@pytest.mark.parametrize("name", generators())
+def test_what_a_tool_writes_is_up_to_date(name):
+    module = generators()[name]
+    renew = f"{module.TARGET.relative_to(ROOT)} is stale; write it with: make pages"
+    assert module.TARGET.read_bytes() == fresh(module), renew
+
+
+def test_the_pages_and_the_figures_share_one_palette():
+    style = (ROOT / "book" / "assets" / "unrolled.css").read_text("utf8")
+    light, dark = (dict(re.findall(r"--u-([a-z]+): (#[0-9a-f]{6});", block))
+                   for block in re.findall(r"\{([^}]*--u-ink[^}]*)\}", style)[:2])  # fmt: skip
+    in_figures = dict(re.findall(r"--u-([a-z]+):(#[0-9a-f]{6})", figures.css().split("}")[0]))
+    shared = sorted(in_figures.keys() & dark.keys())
+    assert len(shared) >= 7
+    assert [dark[role] for role in shared] == [in_figures[role] for role in shared]
+    assert [light[role] for role in shared] == [figures.PALETTE[role] for role in shared]
