@@ -7,7 +7,7 @@ import re
 import pytest
 import torch
 from conftest import SITE
-from unrolled.teaching import page_model
+from unrolled.teaching.moving import page_model
 
 PAGE = "chapters/20_transformer_lm.html"
 TEXTS = ("", "ROMEO:\nWhat ", "The king, the k")

@@ -16,8 +16,8 @@ import pytest
 from book.tools.notebooks import ROOT, chapter_paths
 from unrolled.teaching import exercises
 from unrolled.teaching.check import examine
-from unrolled.teaching.marking import mark, outcomes_of
-from unrolled.teaching.wire import encode
+from unrolled.teaching.exercises.engine.marking import mark, outcomes_of
+from unrolled.teaching.exercises.engine.wire import encode
 
 NAMES = [f"{slug}/{name}" for slug, names in exercises.chapters().items() for name in names]
 SEEDS = (0, 1, 2)
@@ -62,7 +62,7 @@ def test_solution_passes(exercise, seed):
 def test_there_is_a_second_way_to_the_answer(exercise):
     assert exercise.oracle, (
         f"{exercise.name} lacks a cell `# %% oracle` with `def oracle(*args)`, the answer found in "
-        "a way that owes nothing to the solution; see lib/unrolled/teaching/exercise.py"
+        "a way that owes nothing to the solution; see unrolled/teaching/exercises/engine/form.py"
     )
 
 

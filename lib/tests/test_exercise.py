@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from unrolled.teaching import exercises
 from unrolled.teaching.check import check, examine
-from unrolled.teaching.compare import difference
-from unrolled.teaching.exercise import Exercise
-from unrolled.teaching.marking import mark, run
-from unrolled.teaching.wire import Unknown, decode, encode
+from unrolled.teaching.exercises.engine import Exercise
+from unrolled.teaching.exercises.engine.compare import difference
+from unrolled.teaching.exercises.engine.marking import mark, run
+from unrolled.teaching.exercises.engine.wire import Unknown, decode, encode
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
 SCALARS |= st.fractions()
@@ -216,7 +216,7 @@ r"""A title
 A statement.
 """
 import numpy as np
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "code", 1, 2
 explanation = "Why."

@@ -6,8 +6,9 @@ import importlib
 from inspect import signature
 
 import pytest
-from unrolled.teaching import experiments, record
+from unrolled.teaching import experiments
 from unrolled.teaching.experiments import __main__ as command
+from unrolled.teaching.experiments import record
 
 
 @pytest.mark.parametrize("name", command.names())

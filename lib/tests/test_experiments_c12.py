@@ -9,9 +9,8 @@ import pytest
 import torch
 from unrolled.models.ngram import NGram
 from unrolled.models.recurrent_lm import RecurrentLM
-from unrolled.teaching import record
-from unrolled.teaching.experiments import c12_cells, c12_words
-from unrolled.teaching.ladder import evaluate
+from unrolled.teaching.experiments import c12_cells, c12_words, record
+from unrolled.teaching.experiments.ladder import evaluate
 
 SMALL = dict(
     corpus="shakespeare-small", vocab_size=101, search_steps=2, seeds=(3, 5), orders=(2, 3)

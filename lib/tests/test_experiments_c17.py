@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from unrolled.teaching import record
 from unrolled.teaching.experiments import c17_extrapolation as experiment
+from unrolled.teaching.experiments import record
 
 SMALL = dict(schemes=("learned", "relative, 128"), seeds=(3, 5), n_steps=2, train_length=16,
              lengths=(32, 48), n_windows=5)  # fmt: skip

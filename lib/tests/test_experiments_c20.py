@@ -13,8 +13,13 @@ from unrolled.data.copying import NEWLINE, TOKENIZER, arranged
 from unrolled.data.tokens import CharTokenizer
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
-from unrolled.teaching import record
-from unrolled.teaching.experiments import c20_authors, c20_copy, c20_equal_tokens, c20_longer
+from unrolled.teaching.experiments import (
+    c20_authors,
+    c20_copy,
+    c20_equal_tokens,
+    c20_longer,
+    record,
+)
 from unrolled.teaching.experiments.c20_authors import Classifier, Passages
 
 

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unrolled.teaching import explore as module
 from unrolled.teaching import figures
-from unrolled.teaching.explore import explore
-from unrolled.teaching.page_form import _table, page_form
-from unrolled.teaching.states import plan
+from unrolled.teaching.moving import explore as module
+from unrolled.teaching.moving.explore import explore
+from unrolled.teaching.moving.page_form import _table, page_form
+from unrolled.teaching.moving.states import plan
 
 VOID = {"input", "path", "use", "rect", "image", "line", "br", "meta"}
 
@@ -421,7 +421,7 @@ def test_in_a_notebook(monkeypatch, static):
     monkeypatch.setenv("UNROLLED_STATIC", static)
     cells = (
         "import matplotlib.pyplot as plt\nfrom unrolled.teaching import figures\n"
-        "from unrolled.teaching.explore import explore\nfigures.use_house_style()",
+        "from unrolled.teaching.moving.explore import explore\nfigures.use_house_style()",
         "fig, ax = plt.subplots()\nax.plot([1, 2])\nfigures.show(fig, alt='A line.')",
         "def draw(n):\n    fig, ax = plt.subplots()\n    ax.plot([n])\n    return fig\n"
         "explore(draw, alt='{n}', n=[1, 2])",

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unrolled.teaching import figures
-from unrolled.teaching.palette import COLOURS
-from unrolled.teaching.plots import _spread
+from unrolled.teaching.figures.palette import COLOURS
+from unrolled.teaching.figures.plots import _spread
 from unrolled.training.settings import History
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -13,9 +13,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unrolled.models.ngram import NGram
-from unrolled.teaching import ladder, trained
 from unrolled.teaching.experiments import _climb as climbing
-from unrolled.teaching.ladder import evaluate
+from unrolled.teaching.experiments import ladder, trained
+from unrolled.teaching.experiments.ladder import evaluate
 from unrolled.training.settings import History
 
 TEXT = np.random.default_rng(0).integers(0, 7, 211)

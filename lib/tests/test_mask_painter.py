@@ -6,7 +6,7 @@ import pytest
 import torch
 from unrolled.models.attention import attend
 from unrolled.models.masks import causal_mask
-from unrolled.teaching import mask_painter
+from unrolled.teaching.moving import mask_painter
 
 WORDS = ("a", "</script>", "b")
 Q, K, V = torch.arange(9.0).view(3, 3).sin(), torch.eye(3), torch.ones(3, 2)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
-from unrolled.teaching import page_model
+from unrolled.teaching.moving import page_model
 
 VOCAB = tuple("abcdefg")
 SIZES = {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from unrolled.teaching import record
+from unrolled.teaching.experiments import record
 
 GOOD = dict(config={"order": 5}, seeds=[1, 2, 3], metrics={"bits": 2.17}, seconds=1.5)
 
@@ -120,43 +120,30 @@ def test_an_unknown_name_lists_the_known_ones(tmp_path):
         record.load("gamma", tmp_path)
 
 
-def a_checkout(root: Path) -> Path:
-    (root / "chapters" / "results").mkdir(parents=True)
-    (root / "lib" / "unrolled").mkdir(parents=True)
-    return root
-
-
-def test_save_finds_the_checkout_around_a_notebook_and_leaves_a_copy_in_its_package(
-    tmp_path, monkeypatch
-):
-    root = a_checkout(tmp_path)
-    monkeypatch.chdir(root / "chapters")
-    path = record.save("here", **GOOD)
-    assert path == root / "chapters" / "results" / "here.json"
-    copy = root / "lib" / "unrolled" / "teaching" / "results" / "here.json"
-    assert copy.read_bytes() == path.read_bytes()
+def test_save_writes_into_the_checkout_that_the_library_lies_in(tmp_path, monkeypatch):
+    folder = tmp_path / "lib/unrolled/teaching/experiments/results"
+    monkeypatch.setattr(record, "RESULTS", folder)
+    (tmp_path / "chapters").mkdir()
+    (tmp_path / "lib/unrolled").mkdir(parents=True)
+    assert record.save("here", **GOOD) == folder / "here.json"
     assert record.names() == ("here",)
 
 
-def test_away_from_a_checkout_load_reads_the_package_and_save_says_why_it_cannot(
-    tmp_path, monkeypatch
-):
-    packaged = tmp_path / "site-packages"
-    record.save("shipped", **GOOD, folder=packaged)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(record, "__file__", str(tmp_path / "record.py"))
-    monkeypatch.setattr(record, "PACKAGED", packaged)
+def test_an_installed_library_reads_its_records_and_refuses_to_save(tmp_path, monkeypatch):
+    folder = tmp_path / "site-packages/unrolled/teaching/experiments/results"
+    record.save("shipped", **GOOD, folder=folder)
+    monkeypatch.setattr(record, "RESULTS", folder)
     assert record.load("shipped")["metrics"] == GOOD["metrics"]
-    with pytest.raises(FileNotFoundError, match=r"chapters/results.*checkout of the book"):
+    with pytest.raises(FileNotFoundError, match=r"in a checkout of the book.*installed in"):
         record.save("new", **GOOD)
 
 
-def test_the_copies_in_the_package_are_the_records_of_the_book():
+@pytest.mark.parametrize("name", record.names())
+def test_a_record_of_the_book_can_be_read(name):
+    assert record.load(name)["name"] == name
+
+
+def test_the_records_have_one_home():
     root = Path(__file__).parents[2]
-    canonical = {p.name: p.read_bytes() for p in (root / "chapters/results").glob("*.json")}
-    packaged = {
-        p.name: p.read_bytes() for p in (root / "lib/unrolled/teaching/results").glob("*.json")
-    }
-    assert canonical == packaged
-    for name in canonical:
-        record.load(name.removesuffix(".json"), root / "chapters/results")
+    assert list(record.RESULTS.glob("*.json"))
+    assert not list(root.glob("chapters/**/*.json")) + list(root.glob("chapters/**/*.npz"))

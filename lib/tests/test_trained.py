@@ -9,7 +9,7 @@ import pytest
 import torch
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
-from unrolled.teaching import trained
+from unrolled.teaching.experiments import trained
 
 TOKENS = torch.arange(10).reshape(2, 5) % 7
 

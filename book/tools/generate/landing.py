@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 
 import numpy as np
-import unrolled.teaching.explore as explore
+import unrolled.teaching.moving.explore as explore
 from unrolled.data import corpora, tokens
 from unrolled.models.ngram import NGram
 from unrolled.models.ngram_counts import NGramCounts

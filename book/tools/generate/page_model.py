@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from unrolled.data import corpora
 from unrolled.data.tokens import CharTokenizer
-from unrolled.teaching import ladder, page_model, trained
+from unrolled.teaching.experiments import ladder, trained
+from unrolled.teaching.moving import page_model
 
 from book.tools.notebooks import ROOT
 

@@ -19,9 +19,9 @@ import numpy as np
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 from unrolled.teaching import exercises
-from unrolled.teaching.exercise import Exercise
-from unrolled.teaching.marking import outcomes_of
-from unrolled.teaching.wire import decode
+from unrolled.teaching.exercises.engine import Exercise
+from unrolled.teaching.exercises.engine.marking import outcomes_of
+from unrolled.teaching.exercises.engine.wire import decode
 
 from book.tools.notebooks import chapter_paths, read, tags, write
 

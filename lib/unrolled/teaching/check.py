@@ -7,9 +7,9 @@ import secrets
 from typing import Any
 
 from unrolled.teaching import exercises
-from unrolled.teaching.compare import describe
-from unrolled.teaching.exercise import Exercise
-from unrolled.teaching.marking import Report, mark, outcomes_of
+from unrolled.teaching.exercises.engine import Exercise
+from unrolled.teaching.exercises.engine.compare import describe
+from unrolled.teaching.exercises.engine.marking import Report, mark, outcomes_of
 
 _MISSING = object()
 

@@ -1,6 +1,7 @@
 """The exercises: one Python file each, one package per chapter (`c07_backprop` for chapter 7).
 
-A chapter's package lists its exercises in `order`, the order in which the book shows them.
+A chapter's package lists its exercises in `order`, the order in which the book shows them. `engine`
+reads the files and marks answers.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ import importlib
 import pkgutil
 from functools import cache
 
-from unrolled.teaching.exercise import Exercise
+from unrolled.teaching.exercises.engine import Exercise
 
 
 @cache
 def chapters() -> dict[str, tuple[str, ...]]:
     """The exercises' names by chapter package, in the book's order."""
-    found = sorted(m.name for m in pkgutil.iter_modules(__path__) if m.ispkg)
+    found = sorted(m.name for m in pkgutil.iter_modules(__path__) if m.ispkg and m.name != "engine")
     return {slug: _order(slug) for slug in found}
 
 

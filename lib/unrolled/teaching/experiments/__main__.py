@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 import sys
 import time
 
 import torch
 
-from unrolled.teaching import experiments, record
+from unrolled.teaching import experiments
+from unrolled.teaching.experiments import record
 
 
 def names() -> tuple[str, ...]:
     """The experiments there are, in order."""
     modules = pkgutil.iter_modules(experiments.__path__)
-    return tuple(sorted(m.name for m in modules if not m.name.startswith("_")))
+    return tuple(sorted(m.name for m in modules if re.match(r"c\d\d_|ladder_", m.name)))
 
 
 def main(arguments: list[str]) -> int:

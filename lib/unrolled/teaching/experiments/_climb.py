@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from unrolled.data.batches import random_windows
-from unrolled.teaching.ladder import CORPUS, Course, evaluate
+from unrolled.teaching.experiments.ladder import CORPUS, Course, evaluate
 from unrolled.training.fit import DivergedError, FitConfig, FitResult, fit
 from unrolled.training.metrics import bits
 

@@ -14,7 +14,7 @@ from unrolled.data import corpora
 from unrolled.data.batches import random_windows
 from unrolled.data.tokens import CharTokenizer
 from unrolled.models.recurrent_lm import RecurrentLM
-from unrolled.teaching.ladder import Course, evaluate
+from unrolled.teaching.experiments.ladder import Course, evaluate
 from unrolled.training.fit import FitConfig, cross_entropy, fit
 from unrolled.training.metrics import bits
 

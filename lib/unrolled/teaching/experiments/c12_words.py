@@ -16,7 +16,7 @@ from unrolled.data.batches import random_windows
 from unrolled.data.tokens import WordTokenizer
 from unrolled.models.ngram import NGram
 from unrolled.models.recurrent_lm import RecurrentLM
-from unrolled.teaching.ladder import evaluate
+from unrolled.teaching.experiments.ladder import evaluate
 from unrolled.training.fit import DivergedError, FitConfig, FitResult, fit
 from unrolled.training.metrics import perplexity
 

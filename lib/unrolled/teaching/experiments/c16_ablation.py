@@ -20,7 +20,7 @@ from torch import Tensor
 from unrolled.data.batches import random_windows
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
-from unrolled.teaching.ladder import Course, evaluate
+from unrolled.teaching.experiments.ladder import Course, evaluate
 from unrolled.training.fit import FitConfig, fit
 from unrolled.training.metrics import bits
 

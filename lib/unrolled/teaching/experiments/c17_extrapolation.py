@@ -14,7 +14,7 @@ from unrolled.data import corpora
 from unrolled.data.batches import random_windows
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
-from unrolled.teaching.ladder import Course
+from unrolled.teaching.experiments.ladder import Course
 from unrolled.training.fit import FitConfig, cross_entropy, fit
 from unrolled.training.metrics import bits
 

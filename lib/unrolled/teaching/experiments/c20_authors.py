@@ -20,7 +20,7 @@ from unrolled.data.batches import shuffled
 from unrolled.data.tokens import CharTokenizer
 from unrolled.models.ngram import NGram
 from unrolled.models.transformer import TransformerLM
-from unrolled.teaching import trained
+from unrolled.teaching.experiments import trained
 from unrolled.training.fit import FitConfig, fit
 
 AUTHORS = ("Shakespeare", "Austen")

@@ -12,7 +12,7 @@ import numpy as np
 from unrolled.data import corpora
 from unrolled.models.ngram import NGram
 from unrolled.models.ngram_counts import NGramCounts
-from unrolled.teaching.ladder import CORPUS, Course
+from unrolled.teaching.experiments.ladder import CORPUS, Course
 
 ALPHAS = (1.0, 0.1, 0.01, 0.001)
 ORDERS = tuple(range(2, 11))

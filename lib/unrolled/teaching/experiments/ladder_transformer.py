@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from unrolled.teaching import trained
+from unrolled.teaching.experiments import trained
 from unrolled.teaching.experiments._climb import climb
 from unrolled.teaching.experiments._climb_transformer import TransformerRecipe
 

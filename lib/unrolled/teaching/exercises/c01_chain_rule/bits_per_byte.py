@@ -8,7 +8,7 @@ byte of the text in UTF-8.
 
 import numpy as np
 
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "code", 1, 2
 

@@ -17,7 +17,7 @@ import numpy as np
 from unrolled.data import corpora
 from unrolled.data.tokens import CharTokenizer
 from unrolled.models.ngram import NGram
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "experiment", 3, 4
 

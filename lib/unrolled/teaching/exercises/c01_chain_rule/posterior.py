@@ -9,7 +9,7 @@ A page of text has log-probabilities around −5,000. Your function must survive
 
 import numpy as np
 
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "code", 2, 3
 

@@ -8,7 +8,7 @@ the longest text's length: each row of `inputs` is the start symbol and the text
 
 import numpy as np
 
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "code", 1, 2
 

@@ -13,7 +13,7 @@ nothing follows, such as `end`, is all zeros, without a warning.
 
 import numpy as np
 
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "code", 2, 3
 

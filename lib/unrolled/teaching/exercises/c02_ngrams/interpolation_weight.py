@@ -19,7 +19,7 @@ which of the two weights is larger, and why is one of them useless?
 
 import numpy as np
 
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "experiment", 3, 4
 

@@ -15,7 +15,7 @@ A context that was never seen gets $P_{\mathrm{cont}}$ itself. Every row sums to
 
 import numpy as np
 
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "code", 3, 4
 

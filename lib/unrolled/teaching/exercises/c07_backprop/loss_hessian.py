@@ -14,7 +14,7 @@ Then write your result as `loss_hessian(W, x)`, without differences. Logits may 
 
 import numpy as np
 
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "paper", 3, 5
 

@@ -15,7 +15,7 @@ matter: the gradient of a masked logit is 0, and all other entries are finite.
 
 import numpy as np
 
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "code", 2, 3
 

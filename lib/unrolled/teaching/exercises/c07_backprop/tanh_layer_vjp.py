@@ -9,7 +9,7 @@ Write `tanh_layer_vjp(X, W, G)` for `X` of shape `(B, d)`, `W` of shape `(d, m)`
 
 import numpy as np
 
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "code", 2, 3
 

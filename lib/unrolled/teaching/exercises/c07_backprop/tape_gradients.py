@@ -21,7 +21,7 @@ It has two faults. Find them, and write it right. Each value should send its gra
 of the tests is a tape of forty doublings, which has $2^{40}$ paths.
 """
 
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "code", 2, 3
 

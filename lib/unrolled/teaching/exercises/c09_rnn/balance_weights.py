@@ -17,7 +17,7 @@ and the verdict is "balanced" if $h_T \cdot w_y + b_y > 0$. The empty string is 
 
 import numpy as np
 
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "code", 3, 4
 

@@ -16,7 +16,7 @@ hundreds of small numbers is 0 to the computer. All the numbers given are above 
 
 import numpy as np
 
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "code", 3, 4
 

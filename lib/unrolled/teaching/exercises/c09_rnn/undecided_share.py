@@ -14,7 +14,7 @@ be undecided? Then run it for all widths from 1 to 12.
 from collections import defaultdict
 from itertools import product
 
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "experiment", 2, 3
 

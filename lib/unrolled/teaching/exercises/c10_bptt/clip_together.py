@@ -10,7 +10,7 @@ floating-point numbers. The norm itself is not.
 
 import numpy as np
 
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "code", 2, 3
 

@@ -16,7 +16,7 @@ gradients of $L = \sum_t L_t$. Numpy, no autograd.
 
 import numpy as np
 
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "code", 3, 4
 

@@ -11,7 +11,7 @@ shorter, the state is carried from window to window, and no gradient crosses a c
 
 import numpy as np
 
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "code", 2, 3
 

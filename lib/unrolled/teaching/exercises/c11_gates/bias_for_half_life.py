@@ -10,7 +10,7 @@ is rounded to something near 1.
 
 import math
 
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "code", 1, 2
 

@@ -18,7 +18,7 @@ two matrix products give everything else: $\bar W$, $\bar x$ and $\bar h$.
 
 import numpy as np
 
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "code", 3, 5
 

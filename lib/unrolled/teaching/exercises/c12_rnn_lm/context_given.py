@@ -14,7 +14,7 @@ than `context_length` is one window.
 
 import numpy as np
 
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "code", 2, 3
 
@@ -60,7 +60,7 @@ def tests(rng):
 # %% oracle
 def oracle(n, context_length, overlap):
     """The library's own evaluation of a text of positions, spied on by the model it calls."""
-    from unrolled.teaching import ladder
+    from unrolled.teaching.experiments import ladder
 
     first = {}
 

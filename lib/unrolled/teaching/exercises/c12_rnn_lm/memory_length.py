@@ -14,7 +14,7 @@ random changes should be found. Numbers are to be compared exactly.
 
 import numpy as np
 
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "experiment", 3, 4
 

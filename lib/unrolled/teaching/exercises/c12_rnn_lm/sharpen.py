@@ -10,7 +10,7 @@ has probability 0 at every temperature. At least one logit of each row is finite
 
 import numpy as np
 
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "code", 1, 2
 

@@ -15,7 +15,7 @@ token may occur several times.
 
 import numpy as np
 
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "code", 3, 4
 

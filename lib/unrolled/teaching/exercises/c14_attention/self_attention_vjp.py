@@ -13,7 +13,7 @@ the four gradients $(\bar X, \bar W_q, \bar W_k, \bar W_v)$. Arrays of numpy; no
 
 import numpy as np
 
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "code", 3, 4
 

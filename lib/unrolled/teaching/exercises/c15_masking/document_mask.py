@@ -12,7 +12,7 @@ nothing attends to it. The numbers of the texts are in no particular order. No l
 
 import numpy as np
 
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "code", 2, 3
 

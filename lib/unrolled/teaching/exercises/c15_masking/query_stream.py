@@ -22,7 +22,7 @@ layer, (T, D). Row $i$ must not depend on `tokens[i]`, nor on any later one.
 
 import numpy as np
 
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "code", 3, 4
 

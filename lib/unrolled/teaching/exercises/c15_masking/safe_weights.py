@@ -14,7 +14,7 @@ No loop over rows, no torch.
 
 import numpy as np
 
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "code", 2, 3
 

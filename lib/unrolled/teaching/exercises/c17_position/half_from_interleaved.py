@@ -12,7 +12,7 @@ speed in both layouts, and the first entry of a pair must stay the first.
 
 import numpy as np
 
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "code", 2, 3
 

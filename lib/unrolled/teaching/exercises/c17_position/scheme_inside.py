@@ -16,7 +16,7 @@ Write `scheme_inside(scores, d)` that returns the name. You may ask as often as 
 
 import numpy as np
 
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "experiment", 3, 4
 

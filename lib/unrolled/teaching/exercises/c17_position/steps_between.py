@@ -14,7 +14,7 @@ drowns a step. Use them all.
 
 import numpy as np
 
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "code", 3, 4
 

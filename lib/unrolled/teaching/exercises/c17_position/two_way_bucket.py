@@ -16,7 +16,7 @@ whatever rounding says: the logarithms of floats may come out a hair too small.
 
 import math
 
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "code", 1, 2
 

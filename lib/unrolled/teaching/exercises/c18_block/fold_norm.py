@@ -11,7 +11,7 @@ same for every $\hat x$. Leave the arguments as they are.
 
 import numpy as np
 
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "code", 1, 2
 

@@ -13,7 +13,7 @@ shape `(D,)`. Return the pair `(x_bar, gain_bar)`, of the shapes of `x` and of `
 
 import numpy as np
 
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "code", 2, 3
 

@@ -14,7 +14,7 @@ order, from the gradient `Y_bar`, `(N, D)`, of the output.
 
 import numpy as np
 
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "code", 3, 4
 

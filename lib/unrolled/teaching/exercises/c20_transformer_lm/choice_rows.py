@@ -21,7 +21,7 @@ Answers are never cut; raise `ValueError` if even without any question the longe
 
 import numpy as np
 
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "code", 2, 3
 

@@ -15,7 +15,7 @@ texts, drawn by the numpy generator `rng`.
 
 import numpy as np
 
-from unrolled.teaching.exercise import call
+from unrolled.teaching.exercises.engine import call
 
 kind, level, points = "experiment", 3, 4
 

@@ -5,7 +5,7 @@
     The statement, in Markdown.
     \"""
     import numpy as np
-    from unrolled.teaching.exercise import call
+    from unrolled.teaching.exercises.engine import call
 
     kind, level, points = "code", 1, 2      # code | paper | experiment; level 1–3
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from unrolled.teaching.wire import Unknown, is_tensor
+from unrolled.teaching.exercises.engine.wire import Unknown, is_tensor
 
 _NUMBER = r"(\d+(\.\d*)?|\.\d+)"
 _FRACTION = re.compile(rf"\s*[-+]?{_NUMBER}\s*(/\s*{_NUMBER}\s*)?")

@@ -1,7 +1,7 @@
 """The ladder: every model of the book on one held-out text, in bits per byte.
 
-`python -m unrolled.teaching.ladder` prints the table of all recorded rows in Markdown; the rows
-are run and recorded by the experiments named in `RECORDS`.
+`python -m unrolled.teaching.experiments.ladder` prints the table of all recorded rows in Markdown;
+the experiments named in `RECORDS` run and record the rows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 
 from unrolled.data import corpora
 from unrolled.data.tokens import CharTokenizer
-from unrolled.teaching import record
+from unrolled.teaching.experiments import record
 from unrolled.training.metrics import bits_per_byte, nll, perplexity
 
 CORPUS = "shakespeare"

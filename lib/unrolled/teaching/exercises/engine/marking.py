@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from unrolled.teaching.compare import describe, difference
-from unrolled.teaching.exercise import Call, Exercise
-from unrolled.teaching.wire import decode, encode
+from unrolled.teaching.exercises.engine import Call, Exercise
+from unrolled.teaching.exercises.engine.compare import describe, difference
+from unrolled.teaching.exercises.engine.wire import decode, encode
 
 Outcome = dict[str, Any]
 

@@ -11,8 +11,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from unrolled.teaching.palette import PALETTE
-from unrolled.teaching.plots import label_lines
+from unrolled.teaching.figures.palette import PALETTE
+from unrolled.teaching.figures.plots import label_lines
 
 if TYPE_CHECKING:  # figures alone need no torch
     from unrolled.training.settings import History

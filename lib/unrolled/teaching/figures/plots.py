@@ -8,7 +8,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.collections import PolyCollection
 
-from unrolled.teaching.palette import PALETTE
+from unrolled.teaching.figures.palette import PALETTE
 
 
 def label_lines(ax: mpl.axes.Axes, *, gap: float = 1.25) -> None:

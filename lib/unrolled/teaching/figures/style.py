@@ -17,24 +17,8 @@ import matplotlib.pyplot as plt
 from cycler import cycler
 from matplotlib.figure import Figure
 
-from unrolled.teaching.curves import training_curves
-from unrolled.teaching.inline_svg import inline
-from unrolled.teaching.palette import COLOURS, PALETTE
-from unrolled.teaching.plots import heatmap, label_lines
-
-__all__ = [
-    "PALETTE",
-    "css",
-    "figcaption",
-    "heatmap",
-    "label",
-    "label_lines",
-    "markup",
-    "show",
-    "svg",
-    "training_curves",
-    "use_house_style",
-]
+from unrolled.teaching.figures.inline_svg import inline
+from unrolled.teaching.figures.palette import COLOURS, PALETTE
 
 _VARIABLE = {light: f"var(--u-{role}, {light})" for role, (light, _) in COLOURS.items()}
 _VARIABLE["#000000"] = _VARIABLE[PALETTE["ink"]]

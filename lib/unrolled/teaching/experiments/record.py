@@ -1,8 +1,7 @@
 """Recorded experiments: what a chapter shows but does not run while it is read.
 
-A record is one JSON file, `chapters/results/<name>.json`. Because a chapter must also open where
-only the package is installed, `save` puts a copy into the package, and `load` reads that copy when
-there is no checkout around.
+A record is one JSON file, `results/<name>.json`, in the folder beside this module. It is part of
+the package, so a chapter also opens where only the package is installed.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import platform
 import re
 import subprocess
 import threading
-from importlib import metadata, resources
+from importlib import metadata
 from numbers import Integral, Real
 from pathlib import Path
 
@@ -23,7 +22,7 @@ import numpy as np
 REQUIRED = (
     "name", "config", "seeds", "commit", "device", "versions", "curve", "metrics", "seconds",
 )  # fmt: skip
-PACKAGED = Path(str(resources.files("unrolled.teaching"))) / "results"
+RESULTS = Path(__file__).with_name("results")
 
 
 def save(
@@ -40,28 +39,20 @@ def save(
     """Write a record and return its path; commit and versions are filled in.
 
     seeds: empty says that nothing was drawn at random. curve: rows to be plotted, if any. seconds:
-    wall-clock time of the whole experiment. folder: by default `chapters/results` of the checkout
-    around the working directory or around the library. Raises ValueError for a number that is
-    not finite or a value or key JSON does not know, FileNotFoundError where there is no checkout.
+    wall-clock time of the whole experiment. folder: by default `RESULTS`, if the library lies in a
+    checkout of the book. Raises ValueError for a number that is not finite or a value or key JSON
+    does not know, FileNotFoundError for an installed library.
     A record that was there is replaced as a whole or, where saving fails, not at all.
     """
     if not re.fullmatch(r"[a-z0-9_]+", name):
         raise ValueError(f"a record's name is lower-case letters, digits and _, got {name!r}")
-    root = _checkout()
     if folder is None:
-        if root is None:
-            raise FileNotFoundError(
-                "records are saved in the book's chapters/results, and neither the working "
-                f"directory {Path.cwd()} nor the library lies in a checkout of the book"
-            )
-        folder, copies = root / "chapters" / "results", root / "lib/unrolled/teaching/results"
-    else:
-        copies = None
+        folder = writable_results()
     record = {
         "name": name,
         "config": config,
         "seeds": list(seeds),
-        "commit": _commit(root),
+        "commit": _commit(),
         "device": f"{device}, {platform.machine()}",
         "versions": {"python": platform.python_version()}
         | {package: metadata.version(package) for package in ("numpy", "torch", "unrolled")},
@@ -71,16 +62,14 @@ def save(
     }
     _check(record)
     text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False, default=_plain) + "\n"
-    data = text.encode("utf-8")
-    for place in filter(None, (folder, copies)):
-        place.mkdir(parents=True, exist_ok=True)
-        _replace(place / f"{name}.json", data)
+    folder.mkdir(parents=True, exist_ok=True)
+    _replace(folder / f"{name}.json", text.encode("utf-8"))
     return folder / f"{name}.json"
 
 
 def load(name: str, folder: Path | None = None) -> dict:
     """Read a record. Raises KeyError naming the known records, ValueError for a damaged one."""
-    folder = results_folder() if folder is None else folder
+    folder = RESULTS if folder is None else folder
     if name not in names(folder):
         known = ", ".join(names(folder)) or "none yet"
         raise KeyError(f"no record {name!r} in {folder}; known: {known}")
@@ -95,35 +84,31 @@ def load(name: str, folder: Path | None = None) -> dict:
 
 def names(folder: Path | None = None) -> tuple[str, ...]:
     """Names of all records, sorted."""
-    folder = results_folder() if folder is None else folder
+    folder = RESULTS if folder is None else folder
     return tuple(sorted(path.stem for path in folder.glob("*.json")))
 
 
-def results_folder() -> Path:
-    """`chapters/results` of the checkout, or else the copy that came with the package."""
-    root = _checkout()
-    return PACKAGED if root is None else root / "chapters" / "results"
+def writable_results() -> Path:
+    """`RESULTS`. Raises FileNotFoundError for an installed library, which must not be changed."""
+    root = RESULTS.parents[4]
+    if not ((root / "chapters").is_dir() and (root / "lib" / "unrolled").is_dir()):
+        raise FileNotFoundError(
+            f"records are saved in a checkout of the book, but the library is installed in {root}"
+        )
+    return RESULTS
 
 
-def _checkout() -> Path | None:
-    """The book's root above the working directory, or else above this file; None without one."""
-    for start in (Path.cwd(), Path(__file__).resolve().parent):
-        for root in (start, *start.parents):
-            if (root / "chapters" / "results").is_dir() and (root / "lib" / "unrolled").is_dir():
-                return root
-    return None
-
-
-def _commit(root: Path | None) -> str:
+def _commit() -> str:
     """The commit the code stood at; "+changes" where lib differs from it."""
+    folder = Path(__file__).parent
 
     def git(*arguments: str) -> str | None:
-        done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True)
+        done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True)
         return done.stdout.strip() if done.returncode == 0 else None
 
     try:
         head = git("rev-parse", "HEAD")
-        changes = git("status", "--porcelain", "--", "lib/unrolled/*.py") if head else None
+        changes = git("status", "--porcelain", "--", ":/lib/unrolled/*.py") if head else None
     except FileNotFoundError:  # no git on this machine
         return "unknown"
     return "unknown" if head is None else head + ("+changes" if changes else "")

@@ -15,7 +15,7 @@ import torch
 
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
-from unrolled.teaching import record
+from unrolled.teaching.experiments import record
 
 CONFIG = "config"  # the entry of the file that is no weight
 
@@ -23,8 +23,8 @@ CONFIG = "config"  # the entry of the file that is no weight
 def save(name: str, model: TransformerLM, folder: Path | None = None) -> Path:
     """Write the model's configuration and weights (float16) and return the file's path.
 
-    folder: by default where the records are, and then a copy goes into the package, as with them.
-    Raises TypeError for another model, ValueError for weights that float16 cannot hold.
+    folder: by default where the records are. Raises TypeError for another model,
+    ValueError for weights that float16 cannot hold.
     """
     if not isinstance(model, TransformerLM):
         raise TypeError(f"expected a TransformerLM, got {type(model).__name__}")
@@ -36,16 +36,15 @@ def save(name: str, model: TransformerLM, folder: Path | None = None) -> Path:
         if not np.isfinite(weights[key]).all():
             raise ValueError(f"{key} does not fit into float16: it holds {value.abs().max()}")
     config = np.frombuffer(json.dumps(asdict(model.config)).encode(), dtype=np.uint8)
-    places = [record.results_folder(), record.PACKAGED] if folder is None else [folder]
-    for place in dict.fromkeys(places):
-        place.mkdir(parents=True, exist_ok=True)
-        np.savez_compressed(place / f"{name}.npz", **{CONFIG: config}, **weights)
-    return places[0] / f"{name}.npz"
+    folder = record.writable_results() if folder is None else folder
+    folder.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(folder / f"{name}.npz", **{CONFIG: config}, **weights)
+    return folder / f"{name}.npz"
 
 
 def load(name: str, folder: Path | None = None) -> TransformerLM:
     """The model, in float32 and in evaluation mode. Raises KeyError naming the known ones."""
-    folder = record.results_folder() if folder is None else folder
+    folder = record.RESULTS if folder is None else folder
     if name not in names(folder):
         known = ", ".join(names(folder)) or "none yet"
         raise KeyError(f"there is no trained model {name!r} in {folder}; known: {known}")
@@ -63,5 +62,5 @@ def load(name: str, folder: Path | None = None) -> TransformerLM:
 
 def names(folder: Path | None = None) -> tuple[str, ...]:
     """Names of the trained models, sorted."""
-    folder = record.results_folder() if folder is None else folder
+    folder = record.RESULTS if folder is None else folder
     return tuple(sorted(path.stem for path in folder.glob("*.npz")))

@@ -18,8 +18,8 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from unrolled.teaching import figures
-from unrolled.teaching.page_form import page_form
-from unrolled.teaching.states import Plan, Value, plan
+from unrolled.teaching.moving.page_form import page_form
+from unrolled.teaching.moving.states import Plan, Value, plan
 
 
 def explore(

@@ -15,7 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 from unrolled.teaching import figures
-from unrolled.teaching.states import Axis, Plan
+from unrolled.teaching.moving.states import Axis, Plan
 
 PREFIX = "unrolled-explore"  # starts the identifiers until the whole figure is known
 

@@ -1,0 +1,5 @@
+"""What reads an exercise's file, runs an answer, and says what is wrong with it."""
+
+from unrolled.teaching.exercises.engine.form import Call, Exercise, call
+
+__all__ = ["Call", "Exercise", "call"]
