@@ -3,6 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
+.NOTPARALLEL:
 
 PYTHON ?= python3
 PORT ?= 0
@@ -10,20 +11,31 @@ OPEN ?= 1
 CHAPTERS := $(sort $(wildcard chapters/*.ipynb))
 BIN := .venv/bin
 COLAB := .venv-colab/bin
-# Versions of the notebook stack on Colab (torch stays the tested one).
-COLAB_STACK := ipywidgets==7.7.1 ipykernel==6.17.1 ipython==7.34.0 matplotlib==3.10.0 numpy==2.1.3
-
 # Two processes on two cores: one thread each is faster and keeps float sums in one order.
 export OMP_NUM_THREADS ?= 1
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
-# install VENV-BIN ARGUMENTS…: with uv where it can be had, with pip otherwise.
-define install
-	if command -v uv >/dev/null; then uv=uv; \
-	elif $(1)/python -m pip install --quiet uv 2>/dev/null; then uv=$(1)/uv; else uv=; fi; \
-	if [ -n "$$uv" ]; then \
-	  UV_FIND_LINKS="$${PIP_FIND_LINKS:-}" $$uv pip install --quiet --compile-bytecode --python $(1)/python $(2); \
-	else $(1)/python -m pip install --quiet $(2); fi
+# $(call pip,.venv,ARGUMENTS…): install with uv, the locked one where the machine has none, or with pip.
+define pip
+	if command -v uv >/dev/null; then uv=uv; else \
+	  uv=$(1)/bin/uv; test -x $$uv || awk '/^[^ ]/ {p = /^uv==/} p' requirements.lock | \
+	    $(1)/bin/python -m pip install --quiet --require-hashes -r /dev/stdin 2>/dev/null || uv=; fi; \
+	if [ -n "$$uv" ]; then UV_FIND_LINKS="$${PIP_FIND_LINKS:-}" $$uv pip install --quiet \
+	  --compile-bytecode --python $(1)/bin/python $(2); \
+	else $(1)/bin/python -m pip install --quiet $(2); fi
+endef
+
+# $(call environment,.venv,requirements): the locked packages, each checked by its hash, then torch.
+# An environment is whole when its file .ready exists; one that is not is made anew.
+define environment
+	$(PYTHON) -c 'import sys; v = sys.version_info[:2]; ok = (3, 11) <= v <= (3, 13); \
+	  sys.exit(None if ok else f"Python 3.11 to 3.13 is needed, $(PYTHON) is {v[0]}.{v[1]}; try make PYTHON=python3.12")'
+	test -e $(1)/.ready || { echo "env: making $(1)"; $(PYTHON) -m venv --clear $(1) || \
+	  { echo "env: the module venv is missing: apt-get install python3-venv"; exit 1; }; }
+	rm -f $(1)/.ready
+	echo "env: installing $(2).lock into $(1) (once; minutes on a slow line)"
+	$(call pip,$(1),--require-hashes -r $(2).lock)
+	$(call pip,$(1),"$$(grep '^torch==' requirements.txt)")
 endef
 
 .PHONY: help
@@ -35,22 +47,20 @@ help: ## List the targets
 .PHONY: env
 env: .venv/.ready ## Install everything into .venv
 
-.venv/.ready: requirements.txt lib/pyproject.toml
-	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; ok = (3, 11) <= v <= (3, 13); \
-	  sys.exit(None if ok else f"Python 3.11 to 3.13 is needed, $(PYTHON) is {v[0]}.{v[1]}; try make PYTHON=python3.12")'
-	@test -x $(BIN)/python || { echo "env: making .venv"; $(PYTHON) -m venv .venv || \
-	  { echo "env: the module venv is missing: apt-get install python3-venv"; exit 1; }; }
-	@echo "env: installing requirements.txt (once; minutes on a slow line)"
-	@$(call install,$(BIN),-r requirements.txt)
-	@$(call install,$(BIN),--no-deps -e ./lib)
+.venv/.ready: requirements.txt requirements.lock lib/pyproject.toml
+	@$(call environment,.venv,requirements)
+	@$(call pip,.venv,--no-deps --no-build-isolation -e ./lib)
 	@touch $@
 
-.venv-colab/.ready: requirements.txt lib/pyproject.toml
-	@test -x $(COLAB)/python || $(PYTHON) -m venv .venv-colab
-	@echo "env: installing Colab's versions into .venv-colab (once)"
-	@$(call install,$(COLAB),$(COLAB_STACK) "$$(grep '^torch==' requirements.txt)" scipy sympy nbval pytest-xdist)
-	@$(call install,$(COLAB),--no-deps -e ./lib)
+.venv-colab/.ready: requirements.txt requirements-colab.lock
+	@$(call environment,.venv-colab,requirements-colab)
 	@touch $@
+
+.PHONY: lock
+lock: .venv/.ready ## Write the lock files from requirements*.txt
+	@for name in requirements requirements-colab; do grep -v '^torch==' $$name.txt | \
+	  $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	    --no-annotate --no-header --output-file $$name.lock -; done
 
 .PHONY: browser
 browser: ## Install Chromium for the browser tests (Debian, root or sudo)
@@ -63,9 +73,16 @@ browser: ## Install Chromium for the browser tests (Debian, root or sudo)
 
 # ---- read and run ----------------------------------------------------------------------------
 
+# What decides on every page: when it changes, the book is built whole, without pages of before.
+_build/.whole: _toc.yml _config.yml requirements.lock $(wildcard book/extensions/* book/templates/*)
+	@rm -rf _build/html _build/.doctrees
+	@mkdir -p _build && touch $@
+
+# After a warning the next build reads all pages again, or it would pass in silence.
 .PHONY: html
-html: .venv/.ready ## Build the web book into _build/html, warnings as errors
-	@$(BIN)/jupyter-book build . --builder html -W -n --keep-going -q >/dev/null
+html: .venv/.ready _build/.whole ## Build the web book into _build/html, warnings as errors
+	@$(BIN)/jupyter-book build . --builder html -W -n --keep-going -q >/dev/null || \
+	  { rm -rf _build/.doctrees; exit 1; }
 	@echo "html: the pages are in _build/html"
 
 .PHONY: book
@@ -80,13 +97,22 @@ lab: .venv/.ready ## Open the chapters in JupyterLab
 
 # ---- check -----------------------------------------------------------------------------------
 
+# $(call stages,NAMES): make each, also after one that failed; the last lines name those that failed.
+# The pages, if wanted, are built by their own stage: `-o html` keeps another one from building them.
+define stages
+	failed=; for stage in $(1); do begin=$$SECONDS; \
+	  $(MAKE) --no-print-directory $$(test $$stage = html || echo -o html) $$stage || failed="$$failed $$stage"; \
+	  echo "$$stage: $$((SECONDS - begin)) s"; done; \
+	if [ -n "$$failed" ]; then echo "FAILED:$$failed"; exit 1; else echo "passed: $(1)"; fi
+endef
+
 .PHONY: check
 check: .venv/.ready ## The fast part of the tests: style, library, form, exercises
-	@$(MAKE) --no-print-directory lint test-lib test-form
+	@$(call stages,lint test-lib test-form)
 
 .PHONY: test
-test: ## Everything, as CI runs it
-	@$(MAKE) --no-print-directory lint test-lib test-form test-notebooks test-colab html test-browser
+test: .venv/.ready ## Everything, as CI runs it
+	@$(call stages,lint test-lib test-form test-notebooks test-colab html test-browser)
 
 .PHONY: lint
 lint: .venv/.ready
@@ -108,11 +134,11 @@ test-notebooks: .venv/.ready ## Run every chapter and compare with its stored ou
 	  --nbval-sanitize-with chapters/tests/sanitize.cfg $(NBVAL)
 
 .PHONY: test-colab
-test-colab: .venv-colab/.ready ## Run every chapter with Colab's versions of the notebook stack
+test-colab: .venv/.ready .venv-colab/.ready ## Run every chapter with Colab's versions of the notebook stack
 	$(COLAB)/python -m pytest --nbval-lax --nbval-current-env $(NBVAL)
 
 .PHONY: test-browser
-test-browser: .venv/.ready browser ## The built book in a real browser (SCREENSHOTS=1: pictures)
+test-browser: .venv/.ready html browser ## The built book in a real browser (SCREENSHOTS=1: pictures)
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup book/tests
 
 .PHONY: bench
@@ -145,5 +171,6 @@ address: .venv/.ready ## Write _config.yml's repository address into the noteboo
 
 .PHONY: clean
 clean: ## Remove what the targets above made, environments included
-	rm -rf _build screenshots .venv .venv-colab lib/*.egg-info lib/build .pytest_cache .ruff_cache .hypothesis
-	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf _build screenshots .venv .venv-colab lib/*.egg-info lib/build
+	find . -type d \( -name __pycache__ -o -name .ipynb_checkpoints -o -name .pytest_cache \
+	  -o -name .ruff_cache -o -name .hypothesis \) -prune -exec rm -rf {} +

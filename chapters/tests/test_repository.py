@@ -1,0 +1,89 @@
+"""The repository itself: what its code imports is listed, and its lock files are in step."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from functools import cache
+from importlib.metadata import packages_distributions
+
+import pytest
+from book.tools.notebooks import ROOT
+
+_installed = cache(packages_distributions)
+LISTS = ("requirements", "requirements-colab")
+UNLOCKED = {"torch"}  # see requirements.txt
+
+
+def canonical(name: str) -> str:
+    """A distribution's name as package indexes compare it: PyYAML -> pyyaml, a_b -> a-b."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def pins(text: str) -> dict[str, str]:
+    """Distribution -> version, of the lines `name==version`; a lock may have several versions."""
+    found = re.findall(r"^([\w.-]+)==([\w.]+)", text, re.MULTILINE)
+    return {canonical(name): version for name, version in found}
+
+
+def imported(source: str) -> set[str]:
+    """The top-level packages that a program imports, wherever the statement stands."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+def unlisted(source: str, own: set[str], listed: set[str]) -> set[str]:
+    """The imported packages that are neither ours nor Python's nor listed."""
+    foreign = imported(source) - own - set(sys.stdlib_module_names)
+    return {name for name in foreign if not distributions(name) & listed}
+
+
+@cache
+def distributions(package: str) -> frozenset[str]:
+    """What may be installed to import this package: {'beautifulsoup4'} of bs4."""
+    return frozenset(canonical(name) for name in _installed().get(package, [package]))
+
+
+def test_every_package_that_our_code_imports_is_listed_in_requirements():
+    command = ["git", "ls-files", "*.py"]
+    files = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    paths = [ROOT / name for name in files.stdout.split() if (ROOT / name).exists()]
+    own = {"book", "unrolled"} | {path.stem for path in paths}
+    listed = set(pins((ROOT / "requirements.txt").read_text("utf8")))
+    missing = {
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in paths
+        for name in unlisted(path.read_text("utf8"), own, listed)
+    }
+    assert not missing, f"list in requirements.txt, then run `make lock`: {sorted(missing)}"
+
+
+def test_an_unlisted_import_is_found():
+    source = "import json, yaml\nfrom PIL import Image\ndef f():\n    import bs4, ours"
+    assert unlisted(source, {"ours"}, {"pillow"}) == {"yaml", "bs4"}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_the_lock_holds_what_is_asked_for(name):
+    asked, lock = ((ROOT / f"{name}.{end}").read_text("utf8") for end in ("txt", "lock"))
+    wanted = {d: v for d, v in pins(asked).items() if d not in UNLOCKED}
+    held = pins(lock)
+    assert not UNLOCKED & set(held)
+    behind = {d: v for d, v in wanted.items() if held.get(d) != v}
+    assert not behind, f"{name}.lock is behind; run `make lock`"
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_every_package_of_the_lock_has_a_hash_and_no_host(name):
+    lock = (ROOT / f"{name}.lock").read_text("utf8")
+    entries = re.split(r"\n(?=\S)", lock.strip())
+    bare = [e.splitlines()[0] for e in entries if "--hash=sha256:" not in e]
+    assert not bare
+    assert not re.search(r"://|index-url|find-links", lock)
