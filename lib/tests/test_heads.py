@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 from torch.testing import assert_close
-from unrolled.models.heads import KeyValueCache, MultiHeadAttention
+from unrolled.models.heads import MultiHeadAttention
+from unrolled.models.kv_cache import LayerCache
 from unrolled.models.masks import causal_mask, padding_mask, window_mask
 from unrolled.models.positions import Rotary
 
@@ -230,7 +231,7 @@ def test_reading_in_pieces_is_reading_at_once(implementation, cuts, n_kv_heads, 
     rotary = Rotary(K) if rotated else None
     x = torch.randn(B, T, D, device=device)
     options = {"causal": True, "rotary": rotary, "implementation": implementation}
-    cache = KeyValueCache(T)
+    cache = LayerCache()
     pieces = [module(piece, cache=cache, **options) for piece in x.tensor_split(cuts, dim=1)]
     assert cache.length == T
     close(torch.cat(pieces, 1), module(x, **options))
@@ -238,90 +239,14 @@ def test_reading_in_pieces_is_reading_at_once(implementation, cuts, n_kv_heads, 
 
 def test_a_window_reads_in_pieces_as_well():
     module, x = MultiHeadAttention(D, H), torch.randn(B, T, D)
-    whole, cache, pieces = module(x, mask=window_mask(T, window=3)), KeyValueCache(T), []
+    whole, cache, pieces = module(x, mask=window_mask(T, window=3)), LayerCache(), []
     for piece in x.tensor_split([2, 3], dim=1):
         mask = window_mask(piece.shape[1], cache.length + piece.shape[1], window=3)
         pieces.append(module(piece, mask=mask, cache=cache))
     close(torch.cat(pieces, 1), whole)
 
 
-def stored(cache: KeyValueCache) -> torch.Tensor:
-    """What the cache holds, seen by a fork that reads one position more."""
-    fork = cache.fork()
-    k, _ = fork.append(torch.zeros(1, 1, 1, 1), torch.zeros(1, 1, 1, 1))
-    return k.flatten()[:-1]
-
-
-def put(cache: KeyValueCache, *numbers: float) -> torch.Tensor:
-    x = torch.tensor(numbers, dtype=torch.float64).view(1, 1, -1, 1)
-    k, v = cache.append(x, -x)
-    close(k, -v, 0)
-    return k.flatten()
-
-
-def test_forks_go_on_without_changing_each_other():
-    cache = KeyValueCache(7)
-    put(cache, 1, 2)
-    a, b = cache.fork(), cache.fork()
-    seen = put(a, 3)  # a writes where the original stored
-    close(put(b, 4, 5), torch.tensor([1.0, 2, 4, 5]), 0)  # so b has had to copy
-    close(put(cache, 6), torch.tensor([1.0, 2, 6]), 0)
-    close(put(a, 7), torch.tensor([1.0, 2, 3, 7]), 0)
-    close(seen, torch.tensor([1.0, 2, 3]), 0)
-    close(put(b.fork(), 8), torch.tensor([1.0, 2, 4, 5, 8]), 0)
-    close(stored(b), torch.tensor([1.0, 2, 4, 5]), 0)
-    assert (cache.length, a.length, b.length) == (3, 4, 4)
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=12))
-def test_any_tree_of_forks_keeps_every_history(steps):
-    caches = [(KeyValueCache(13), [])]
-    for n, (which, fork) in enumerate(steps):
-        cache, history = caches[which % len(caches)]
-        if fork:
-            cache, history = cache.fork(), list(history)
-            caches.append((cache, history))
-        history.append(float(n))
-        assert put(cache, n).tolist() == history
-    for cache, history in caches:
-        if cache.length:
-            assert stored(cache).tolist() == history
-
-
-def test_no_gradient_flows_through_what_was_stored():
-    module, cache = MultiHeadAttention(D, H), KeyValueCache(T)
-    first = torch.randn(B, 3, D, requires_grad=True)
-    module(first, cache=cache)
-    second = torch.randn(B, 2, D, requires_grad=True)
-    module(second, cache=cache).sum().backward()
-    assert first.grad is None
-    assert second.grad.any()
-
-
-@pytest.mark.parametrize("forked", [False, True])
-def test_a_cache_begun_in_inference_mode_may_be_read_on_outside_it(forked):
-    module, cache, x = MultiHeadAttention(D, H), KeyValueCache(T), torch.randn(B, T, D)
-    with torch.inference_mode():
-        module(x[:, :3], causal=True, cache=cache)
-        if forked:
-            module(x[:, 3:4], causal=True, cache=cache.fork())  # so that cache has to copy
-    close(module(x[:, 3:], causal=True, cache=cache), module(x, causal=True)[:, 3:])
-
-
 # --- errors --------------------------------------------------------------------------------------
-
-
-def test_a_cache_refuses_what_does_not_fit():
-    with pytest.raises(ValueError, match="capacity must be at least 1, got 0"):
-        KeyValueCache(0)
-    cache, x = KeyValueCache(3), torch.zeros(2, 1, 2, 5)
-    cache.append(x, x)
-    with pytest.raises(ValueError, match="room for 3 positions: 2 are taken, 2 more do not fit"):
-        cache.append(x, x)
-    with pytest.raises(ValueError, match=r"holds \(B, G\) = \(2, 1\), got \(3, 1\)"):
-        cache.append(torch.zeros(3, 1, 1, 5), torch.zeros(3, 1, 1, 5))
-    assert cache.length == 2
 
 
 @pytest.mark.parametrize(

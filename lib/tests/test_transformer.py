@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
+from unrolled.models.block import Block
 from unrolled.models.encoder_decoder import EncoderDecoder
+from unrolled.models.kv_cache import KVCache
 from unrolled.models.masks import causal_mask, padding_mask
 from unrolled.models.positions import Rotary, sinusoidal
-from unrolled.models.transformer import Block, Encoder, Stack, TransformerLM
+from unrolled.models.transformer import Encoder, Stack, TransformerLM
 from unrolled.models.transformer_config import POSITIONS, PRESETS, TransformerConfig, preset
 from unrolled.teaching.behaviour import (
     BehaviourError,
@@ -419,10 +421,11 @@ def test_any_model_is_causal_and_reads_in_pieces(
     x = tokens(2, T)
     logits = model(x)
     assert logits.shape == (2, T, V)
-    first, state = model.read(x[:, :cut])
-    second, end = model.read(x[:, cut:], state)
-    close(torch.cat([first, second], 1), logits, 1e-9)
-    assert (state[0].length, end[0].length) == (cut, T)
+    cache = model.new_cache()
+    close(
+        torch.cat([model(part, cache=cache) for part in x.tensor_split([cut], 1)], 1), logits, 1e-9
+    )
+    assert cache.length == T
     other = x.clone()
     other[:, cut:] = tokens(2, T - cut)
     close(model(other)[:, :cut], logits[:, :cut], 0)
@@ -511,14 +514,37 @@ def test_dropout_acts_in_training_only_and_follows_the_seed():
     close(model(x), first, 0)
 
 
-def test_a_state_may_be_read_on_in_two_ways():
-    model, x = language_model(), tokens()
-    _, state = model.read(x[:, :3])
+def test_a_text_may_be_read_on_in_two_ways():
+    model, x, cache = language_model(), tokens(), KVCache(LAYERS)
+    model(x[:, :3], cache=cache)
     one, other = tokens(B, 4), tokens(B, 4)
     for ending in (one, other, one):
-        got, _ = model.read(ending, state)
+        got = model(ending, cache=cache.fork())
         close(got, model(torch.cat([x[:, :3], ending], 1))[:, 3:], 1e-10)
-    assert state[0].length == 3
+    assert cache.length == 3
+
+
+def test_reading_in_pieces_trains_as_reading_at_once_does():
+    model, x = language_model(position="rotary"), tokens()
+    model(x).square().sum().backward()
+    whole = {name: p.grad.clone() for name, p in model.named_parameters()}
+    model.zero_grad()
+    cache = model.new_cache()
+    losses = [model(part, cache=cache).square().sum() for part in x.tensor_split([3, 5], 1)]
+    sum(losses).backward()
+    for name, p in model.named_parameters():
+        assert_close(p.grad, whole[name], rtol=1e-9, atol=1e-9, msg=name)
+    cache.detach()
+    assert not model.new_cache().length
+    model(x[:, :1], cache=cache).sum().backward()  # the graph of the reads before is gone
+
+
+def test_a_read_that_was_interrupted_is_forgotten():
+    model, x, cache = language_model(), tokens(), KVCache(LAYERS)
+    model(x[:, :3], cache=cache)
+    cache.layers[0].append(*(torch.randn(B, H, 2, D // H) for _ in "kv"))  # the first layer's part
+    assert cache.length == 3
+    close(model(x[:, 3:], cache=cache), model(x)[:, 3:], 1e-10)
 
 
 def test_training_learns_a_sequence_by_heart(device):
@@ -606,12 +632,12 @@ def test_an_encoder_decoder_is_its_two_stacks():
         ),
         (lambda m: m(tokens(), tokens()), TypeError, "got torch.int64"),
         (
-            lambda m: m.read(tokens(1, 8), m.read(tokens(1, 10))[1]),
+            lambda m: [m(tokens(1, n), cache=c) for c in [m.new_cache()] for n in (10, 8)],
             ValueError,
             "18 tokens do not fit into the context of 17",
         ),
         (
-            lambda m: m.read(tokens(2, 3), m.read(tokens(1, 3))[1]),
+            lambda m: [m(tokens(b, 3), cache=c) for c in [m.new_cache()] for b in (1, 2)],
             ValueError,
             r"holds \(B, G\) = \(1, 3\), got \(2, 3\)",
         ),

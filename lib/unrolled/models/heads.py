@@ -1,74 +1,16 @@
-"""Multi-head attention, over oneself or over a source, with a cache of keys and values."""
+"""Multi-head attention, over oneself or over a source, which chapter 16 derives."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from unrolled.models.attention import attend
+from unrolled.models.kv_cache import LayerCache
 
 Rotate = Callable[[Tensor, int], Tensor]
-
-
-class KeyValueCache:
-    """The keys and values of the tokens read so far, so that they are not computed again.
-
-    `append` adds those of new tokens and returns all of them; a `fork` goes on from the same place
-    without changing what others read. For inference: no gradient flows through what was stored.
-    """
-
-    def __init__(self, capacity: int):
-        """capacity: how many positions there is room for, at least 1."""
-        if capacity < 1:
-            raise ValueError(f"capacity must be at least 1, got {capacity}")
-        self.capacity, self.length = capacity, 0
-        self._room: _Room | None = None
-
-    def fork(self) -> KeyValueCache:
-        """A cache of the same contents that is appended to independently; copies when it must."""
-        other = KeyValueCache(self.capacity)
-        other.length, other._room = self.length, self._room
-        return other
-
-    def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """All keys and values (B, G, length, ·), after those of T new positions: (B, G, T, ·).
-
-        Raises ValueError when there is no room, or for another batch than the one stored.
-        """
-        start, end = self.length, self.length + k.shape[2]
-        if end > self.capacity:
-            raise ValueError(
-                f"the cache has room for {self.capacity} positions: {start} are taken, "
-                f"{k.shape[2]} more do not fit"
-            )
-        if self._room is None:
-            with torch.inference_mode(False):  # what generation began may be read on outside it
-                self._room = _Room(*(x.new_zeros((*x.shape[:2], self.capacity, x.shape[3]))
-                                     for x in (k, v)))  # fmt: skip
-        elif self._room.keys.shape[:2] != k.shape[:2]:
-            raise ValueError(
-                f"the cache holds (B, G) = {tuple(self._room.keys.shape[:2])}, "
-                f"got {tuple(k.shape[:2])}"
-            )
-        elif self._room.taken != start:  # another fork has written here
-            with torch.inference_mode(False):
-                self._room = _Room(self._room.keys.clone(), self._room.values.clone())
-        self._room.keys[:, :, start:end] = k.detach()
-        self._room.values[:, :, start:end] = v.detach()
-        self.length = self._room.taken = end
-        return self._room.keys[:, :, :end], self._room.values[:, :, :end]
-
-
-@dataclass(eq=False)
-class _Room:
-    """Where caches that were forked from each other store their positions."""
-
-    keys: Tensor  # (B, G, capacity, K)
-    values: Tensor
-    taken: int = 0  # positions some cache has written
 
 
 class MultiHeadAttention(nn.Module):
@@ -129,7 +71,7 @@ class MultiHeadAttention(nn.Module):
         causal: bool = False,
         bias: Tensor | None = None,
         rotary: Rotate | None = None,
-        cache: KeyValueCache | None = None,
+        cache: LayerCache | None = None,
         with_weights: bool = False,
         implementation: str = "auto",
     ) -> Tensor | tuple[Tensor, Tensor]:

@@ -1,0 +1,112 @@
+"""Keys and values of the positions read so far, so that no token is computed twice.
+
+A cache belongs to one text, or one batch of texts, and changes with every read; `fork` gives an
+independent continuation. While gradients are recorded, they flow through all that was read, as
+through a recurrent state; `detach` cuts the graph, as between two pieces of a long text. Where none
+are recorded (torch.no_grad), keys and values are written in place, into storage that doubles.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+class LayerCache:
+    """The keys and values of one attention, for `length` positions."""
+
+    def __init__(self) -> None:
+        self.length = 0
+        self._storage: _Storage | None = None
+
+    def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """All keys and values (B, G, length, ·), after those of T new positions: (B, G, T, ·).
+
+        Raises ValueError for another batch than the one stored.
+        """
+        start, end = self.length, self.length + k.shape[2]
+        old = self._storage or _Storage(k[:, :, :0], v[:, :, :0])
+        if old.keys.shape[:2] != k.shape[:2]:
+            held, given = tuple(old.keys.shape[:2]), tuple(k.shape[:2])
+            raise ValueError(f"the cache holds (B, G) = {held}, got {given}")
+        if torch.is_grad_enabled():  # writing in place would break the graph of an earlier read
+            k = torch.cat([old.keys[:, :, :start], k], 2)
+            v = torch.cat([old.values[:, :, :start], v], 2)
+            self._storage = _Storage(k, v)
+        else:
+            if old.taken != start or old.keys.shape[2] < end:
+                old = old.copy(start, capacity=max(end, 2 * start))
+            old.keys[:, :, start:end] = k
+            old.values[:, :, start:end] = v
+            self._storage = old
+        self._storage.taken = self.length = end
+        return self.keys, self.values
+
+    @property
+    def keys(self) -> Tensor:
+        """(B, G, length, K)."""
+        return self._storage.keys[:, :, : self.length]
+
+    @property
+    def values(self) -> Tensor:
+        """(B, G, length, K)."""
+        return self._storage.values[:, :, : self.length]
+
+    def fork(self) -> LayerCache:
+        """A cache that goes on from here independently; nothing is copied until it must be."""
+        return copy.copy(self)
+
+    def detach(self) -> None:
+        """Let no gradient flow back through what was read so far."""
+        if self._storage is not None:
+            self._storage = self._storage.copy(self.length, self.length)
+
+
+@dataclass(eq=False)
+class _Storage:
+    """Where caches that were forked from each other keep their positions."""
+
+    keys: Tensor  # (B, G, capacity, K)
+    values: Tensor
+    taken: int = 0  # positions that one of the forks has written
+
+    def copy(self, length: int, capacity: int) -> _Storage:
+        """A copy of the first positions, without their graph, and with room for more."""
+        copied = []
+        for x in (self.keys, self.values):
+            with torch.inference_mode(False):  # what generation began may be read on outside it
+                room = x.new_empty((*x.shape[:2], capacity, x.shape[3]))
+            room[:, :, :length] = x[:, :, :length].detach()
+            copied.append(room)
+        return _Storage(*copied, taken=length)
+
+
+class KVCache:
+    """The caches of a model's layers, `length` positions long."""
+
+    def __init__(self, n_layers: int) -> None:
+        self.layers = [LayerCache() for _ in range(n_layers)]
+
+    @property
+    def length(self) -> int:
+        """How many positions were read by all layers; the last layer reads last."""
+        return self.layers[-1].length
+
+    def fork(self) -> KVCache:
+        """A cache that goes on from here independently; nothing is copied until it is written."""
+        other = copy.copy(self)
+        other.layers = [layer.fork() for layer in self.layers]
+        return other
+
+    def crop(self, length: int) -> None:
+        """Forget all positions from `length` on."""
+        for layer in self.layers:
+            layer.length = min(layer.length, length)
+
+    def detach(self) -> None:
+        """Let no gradient flow back through what was read so far."""
+        for layer in self.layers:
+            layer.detach()
