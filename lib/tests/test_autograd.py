@@ -55,6 +55,15 @@ OPERATIONS = {
         lambda a: torch.eye(3, 5, dtype=torch.float64) @ a,
         randoms((5, 2)),
     ),
+    "square by a power": (lambda a: a**2, torch.square, randoms((3, 5))),
+    "root": (lambda a: a**0.5, torch.sqrt, positives((3, 5))),
+    "power of −1.5": (lambda a: a**-1.5, lambda a: a**-1.5, positives((3, 5))),
+    "power of 0": (lambda a: a**0, lambda a: a**0, [np.arange(3.0)]),
+    "methods": (
+        lambda a: (a.relu().exp() + a.tanh().sigmoid().log()).reshape(5, 3).log_softmax().sum(0),
+        lambda a: (a.relu().exp() + a.tanh().sigmoid().log()).reshape(5, 3).log_softmax(-1).sum(0),
+        randoms((3, 5)),
+    ),
     "exp": (ag.exp, torch.exp, randoms((3, 5))),
     "log": (ag.log, torch.log, positives((3, 5))),
     "tanh": (ag.tanh, torch.tanh, randoms((3, 5))),
@@ -472,6 +481,19 @@ def test_relu_has_slope_zero_at_zero_as_in_torch():
 
 def test_sigmoid_does_not_overflow():
     assert_allclose(ag.sigmoid(Tensor([-1e4, 0.0, 1e4])).value, [0, 0.5, 1])
+
+
+def test_an_exponent_is_a_plain_number():
+    for exponent in (Tensor([1.0, 2.0]), np.array([1.0, 2.0]), 1j):
+        with pytest.raises(TypeError):
+            Tensor([1.0, 2.0]) ** exponent
+
+
+def test_a_subclass_which_no_operation_would_return_is_refused():
+    with pytest.raises(TypeError, match="operations return a plain Tensor"):
+
+        class Parameter(Tensor):
+            pass
 
 
 def test_repr_shows_the_values():

@@ -49,7 +49,7 @@ def test_cows_eat_has_the_textbook_probabilities():
     probs = np.exp(model.log_probs(np.array([0, 1])))
     expected = {"corn": 4 / 11, "grass": 3 / 11, "hay": 2 / 11, "if": 1 / 11, "which": 1 / 11}
     np.testing.assert_allclose(probs, [expected.get(w, 0) for w in vocab], atol=1e-15)
-    assert model.counts.after([0, 1]).tolist() == [0, 0, 4, 3, 2, 1, 1]
+    assert model.counts.next_counts([0, 1]).tolist() == [0, 0, 4, 3, 2, 1, 1]
     assert model.counts.n_ngrams == (7, 6, 5)
 
 
@@ -213,6 +213,46 @@ def test_estimated_discounts_follow_from_the_counts_of_counts():
     )
 
 
+def kenlm_discounts(ngrams, order: int):
+    """(D₁, D₂, D₃₊) of each order by the rule of lmplz --discount_fallback, in dictionaries.
+
+    It is AdjustCounts' rule but for one thing: lmplz enters the last n-gram of a lower order into
+    the counts of counts with its raw count.
+    """
+    for n in range(1, order + 1):
+        raw = Counter(g for g in ngrams if len(g) == n)
+        counts = dict(raw)
+        if n < order:
+            longer = {g for g in ngrams if len(g) == n + 1}
+            counts = {g: sum(wider[1:] == g for wider in longer) for g in raw}
+        n_of = Counter(counts.values())
+        try:
+            if 0 in (n_of[1], n_of[2], n_of[3]):
+                raise ValueError
+            y = n_of[1] / (n_of[1] + 2 * n_of[2])
+            found = [j - (j + 1) * y * n_of[j + 1] / n_of[j] for j in (1, 2, 3)]
+            if any(d < 0 or d > j for j, d in enumerate(found, start=1)):
+                raise ValueError
+        except ValueError:
+            found = [0.5, 1.0, 1.5]
+        yield found
+
+
+@given(st.lists(st.integers(0, 4), min_size=3, max_size=60), st.integers(1, 3))
+@settings(max_examples=200, deadline=None)
+def test_modified_discounts_of_small_texts_follow_kenlms_rule(text, order):
+    ngrams = [tuple(text[i : i + n]) for n in (1, 2, 3) for i in range(len(text) - n + 1)]
+    model = NGram.fit(np.array(text), order, 5, "kneser-ney", modified=True)
+    np.testing.assert_allclose(model.discounts, list(kenlm_discounts(ngrams, order)), rtol=1e-12)
+
+
+def test_without_a_count_of_four_the_last_discount_is_three():
+    """Eight tokens occur once, two twice, one three times: Y = 8/12, D₂ = 2 − 3 · 2/3 · 1/2."""
+    text = np.array([*range(8), 8, 8, 9, 9, 10, 10, 10])
+    model = NGram.fit(text, 1, 11, "kneser-ney", modified=True)
+    np.testing.assert_allclose(model.discounts, [[1 - 2 * 2 / 3 * 2 / 8, 1.0, 3.0]])
+
+
 def test_discounts_of_a_text_too_small_to_estimate_them_fall_back():
     text = np.array([0, 1, 2])
     np.testing.assert_array_equal(NGram.fit(text, 2, 3, "kneser-ney").discounts, 0.5)
@@ -228,13 +268,13 @@ texts = st.lists(st.lists(st.integers(0, 4), max_size=40), min_size=1, max_size=
 @given(texts, st.integers(1, 4), st.sampled_from(list(OPTIONS)), st.booleans(), st.data())
 @settings(max_examples=150, deadline=None)
 def test_every_distribution_sums_to_one(sequences, order, name, with_ends, data):
-    sequences = [*(np.array(s, dtype=np.int64) for s in sequences), np.array([2])]
+    sequences = [*(np.array(s, dtype=np.int64) for s in sequences), np.array([2, 0, 1, 2])]
     ends = dict(bos=5, eos=6) if with_ends else {}
     model = NGram.fit(sequences, order, 7, **OPTIONS[name], **ends)
     context = data.draw(st.lists(st.integers(0, 6), max_size=5))
     probs = np.exp(model.log_probs(np.array(context, dtype=np.int64)))
     assert np.all(probs >= 0)
-    unseen = order > 1 and not model.counts.after(context[-order + 1 :]).any() and context
+    unseen = order > 1 and not model.counts.next_counts(context[-order + 1 :]).any() and context
     assert probs.sum() == pytest.approx(0 if name == "mle" and unseen else 1, abs=1e-12)
     if with_ends:
         assert probs[5] == 0
@@ -279,7 +319,7 @@ def test_score_model_call_and_chain_rule_agree(options):
 @pytest.mark.parametrize("ends", [{}, {"bos": 3, "eos": 4}])
 def test_a_text_shorter_than_the_order_is_scored(ends):
     text = np.array([0, 1])
-    model = NGram.fit([np.array([0, 1, 2]), text], 11, 5, "kneser-ney", **ends)
+    model = NGram.fit([np.array([0, 1, 2]), text], 5, 5, "kneser-ney", **ends)
     assert len(model.score([text])) == 2 + bool(ends)
     np.testing.assert_allclose(model.score([text])[0], model.score([text, text])[0])
 
@@ -319,7 +359,7 @@ def test_parameters_count_every_stored_number():
 
 def test_a_context_with_no_token_in_it_is_not_found():
     counts = NGramCounts(random_text(0, 300, 5), 3, 5)
-    rows = counts.walk(np.array([[-1, 2], [-1, -1], [1, 2]]))
+    rows = counts.context_rows(np.array([[-1, 2], [-1, -1], [1, 2]]))
     assert [list(r >= 0) for r in rows] == [[True] * 3, [True, False, True], [False, False, True]]
 
 
@@ -329,7 +369,7 @@ def test_unseen_share_counts_running_ngrams():
     assert counts.unseen_share(np.array([0, 1, 0, 1, 3]), n=1) == 1 / 5
     with_bos = NGramCounts([np.array([0, 1])], 2, 4, bos=3)
     assert with_bos.unseen_share([np.array([0, 2])], n=1) == 1 / 2  # bos is not predicted
-    with pytest.raises(ValueError, match="n must lie between 1 and the order, 2"):
+    with pytest.raises(ValueError, match="n must be at least 1 and at most 2, got 3"):
         counts.unseen_share(np.array([0, 1, 2]), n=3)
 
 
@@ -375,12 +415,16 @@ def test_a_high_order_mle_model_copies_its_text():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (dict(order=0), "at least 1, got 0 and 3"),
-        (dict(smoothing="katz"), "mle, additive, absolute, kneser-ney; got 'katz'"),
-        (dict(smoothing="mle", alpha=1.0), "alpha must be > 0 and goes with"),
-        (dict(smoothing="additive", alpha=0.0), "alpha must be > 0"),
+        (dict(order=0), "order must be at least 1 and at most 3, got 0"),
+        (dict(order=10**30), "order must be at least 1 and at most 3"),
+        (dict(vocab_size=0), "vocab_size must be at least 1, got 0"),
+        (dict(smoothing="katz"), "mle, additive, absolute, kneser-ney, got 'katz'"),
+        (dict(smoothing="mle", alpha=1.0), "alpha goes with"),
+        (dict(smoothing="additive", alpha=0.0), "alpha must be above 0"),
+        (dict(smoothing="additive", alpha=np.nan), "alpha must be finite"),
         (dict(smoothing="additive", discount=0.5), "discount goes with"),
-        (dict(smoothing="absolute", discount=1.5), "between 0 and 1, got 1.5"),
+        (dict(smoothing="absolute", discount=1.5), "at least 0 and at most 1, got 1.5"),
+        (dict(smoothing="absolute", discount=np.nan), "a discount must be finite"),
         (dict(smoothing="kneser-ney", discount=(0.1, 0.2)), "one number or 3, got 2"),
         (dict(smoothing="absolute", modified=True), "modified=True goes with"),
         (dict(sequences=np.array([0, 1, 3])), "the id 3, expected 0 … 2"),
@@ -421,11 +465,11 @@ def test_ids_of_any_integer_type_are_counted_and_scored_alike():
         np.testing.assert_array_equal(model.score(ids), expected)
 
 
-def test_large_ids_are_joined_without_rounding():
+def test_large_ids_are_concatenated_without_rounding():
     """2⁵³ + 1 is the first whole number that float64 does not have."""
     counts = NGramCounts(np.array([3], dtype=np.uint64), 1, 7, bos=5, eos=6)
     counts.vocab_size = 2**60
-    tokens, _ = counts.join(np.array([2**53 + 1], dtype=np.uint64))
+    tokens, _ = counts.concatenate(np.array([2**53 + 1], dtype=np.uint64))
     assert tokens.tolist() == [5, 2**53 + 1, 6]
 
 
@@ -442,12 +486,12 @@ def test_the_model_reads_bytes_like_larger_integers():
         ([-1], "context holds the id -1, expected 0 … 2"),
         ([3], "context holds the id 3"),
         ([0.5], "context must be integers"),
-        (np.array([[0], [1]]), r"context must have shape \(m,\), got \(2, 1\)"),
+        (np.array([[0], [1]]), r"context must be at most 2 ids, got shape \(2, 1\)"),
     ],
 )
-def test_after_refuses_what_is_no_context(context, message):
+def test_next_counts_refuses_what_is_no_context(context, message):
     with pytest.raises(ValueError, match=message):
-        NGramCounts(np.array([0, 1, 2]), 3, 3).after(context)
+        NGramCounts(np.array([0, 1, 2]), 3, 3).next_counts(context)
 
 
 @pytest.mark.parametrize(
@@ -468,6 +512,14 @@ def test_log_probs_refuses_what_does_not_fit(contexts, targets, message):
         NGram.fit(np.array([0, 1, 2]), 3, 3).log_probs(contexts, targets)
 
 
+@pytest.mark.parametrize(
+    ("n_tokens", "error"), [(2.5, TypeError), (-1, ValueError), (np.nan, TypeError)]
+)
+def test_sample_refuses_what_is_no_number_of_tokens(n_tokens, error):
+    with pytest.raises(error, match="n_tokens must be"):
+        NGram.fit(np.array([0, 1, 2]), 2, 3, "additive").sample(np.random.default_rng(0), n_tokens)
+
+
 def test_other_refusals_name_what_was_given():
     model = NGram.fit(np.array([0, 1, 2]), 2, 3)
     with pytest.raises(ValueError, match=r"\(B, T\), got \(3,\)"):
@@ -480,7 +532,7 @@ def test_other_refusals_name_what_was_given():
         model.sample(np.random.default_rng(0), 3, [1.7])
     with pytest.raises(TypeError, match=r"order must be an integer, got 2\.0"):
         NGram(model.counts, order=2.0)
-    with pytest.raises(ValueError, match="at most 1 tokens, got 2"):
-        model.counts.after([0, 1])
-    with pytest.raises(ValueError, match="between 1 and the counts' 2, got 3"):
+    with pytest.raises(ValueError, match=r"at most 1 ids, got shape \(2,\)"):
+        model.counts.next_counts([0, 1])
+    with pytest.raises(ValueError, match="at least 1 and at most 2, got 3"):
         NGram(model.counts, order=3)

@@ -1,7 +1,6 @@
 """Reverse-mode differentiation of programs on arrays: the engine of chapter 7.
 
-Beside its value an operation keeps its vector–Jacobian product: vjp(g) takes g = ∂L/∂value and
-returns ∂L/∂parent, one array per parent. Shapes are strict: only plain numbers spread unasked.
+A vjp maps ∂L/∂value to one ∂L/∂parent per parent. Shapes are strict: only plain numbers broadcast.
 """
 
 from __future__ import annotations
@@ -25,8 +24,11 @@ class Tensor:
         self.value.flags.writeable = False  # vjps will read it: to change it, make a new Tensor
         self.grad, self.parents, self.vjp = None, parents, vjp
 
+    def __init_subclass__(cls) -> None:
+        raise TypeError("operations return a plain Tensor: keep one in an attribute instead")
+
     def backward(self) -> None:
-        """Set grad to ∂self/∂tensor, afresh at every call, on each tensor this scalar came from."""
+        """Set grad to ∂self/∂tensor on each tensor this scalar came from; calls do not add up."""
         if self.shape != ():
             raise ValueError(f"backward starts at a scalar, got shape {self.shape}: sum it first")
         order = topological_order(self)
@@ -51,19 +53,14 @@ def topological_order(root: Tensor) -> list[Tensor]:
     return list(order)
 
 
-def same_shape(*operands: Tensor | ArrayLike) -> tuple[Tensor, ...]:
-    """The operands as tensors of one shape: a plain number takes it, all else must have it."""
-    shapes = [np.shape(a) for a in operands if not np.isscalar(a)] or [()]
-    if len(set(shapes)) > 1:
-        raise ValueError(f"shapes {' and '.join(map(str, shapes))} differ: use broadcast_to")
-    return tuple(a if isinstance(a, Tensor) else Tensor(np.full(shapes[0], a)) for a in operands)
-
-
 def elementwise(formula: str, f: Callable, *slopes: Callable) -> Callable[..., Tensor]:
     """Operation y = f(a, …) on entries; its Jacobians are diagonal, so each vjp is g · slope."""
 
     def operation(*operands: Tensor | ArrayLike) -> Tensor:
-        parents = same_shape(*operands)
+        shapes = [np.shape(a) for a in operands if not np.isscalar(a)] or [()]
+        if len(set(shapes)) > 1:
+            raise ValueError(f"shapes {' and '.join(map(str, shapes))} differ: use broadcast_to")
+        parents = [x if isinstance(x, Tensor) else Tensor(np.full(shapes[0], x)) for x in operands]
         entries = [parent.value for parent in parents]
         y = f(*entries)
         return Tensor(y, parents, lambda g: [g * slope(*entries, y) for slope in slopes])
@@ -81,6 +78,11 @@ log = elementwise("ln a", np.log, lambda a, y: 1 / a)
 tanh = elementwise("tanh a", np.tanh, lambda a, y: 1 - y**2)
 relu = elementwise("max(a, 0)", lambda a: np.maximum(a, 0), lambda a, y: a > 0)
 sigmoid = elementwise("1/(1 + e⁻ᵃ)", lambda a: (1 + np.tanh(a / 2)) / 2, lambda a, y: y * (1 - y))
+
+
+def power(a: Tensor, n: float) -> Tensor:
+    """aⁿ, entry by entry, for a plain number n."""
+    return elementwise("aⁿ", lambda a: a ** float(n), lambda a, y: n and n * a ** (n - 1))(a)
 
 
 def matmul(a: Tensor | ArrayLike, b: Tensor | ArrayLike) -> Tensor:
@@ -110,14 +112,9 @@ def broadcast_to(a: Tensor, shape: tuple[int, ...]) -> Tensor:
     return Tensor(value, (a,), lambda g: (g.sum(copied).reshape(a.shape),))
 
 
-def reshape(a: Tensor, shape: int | tuple[int, ...]) -> Tensor:
+def reshape(a: Tensor, *shape: int | tuple[int, ...]) -> Tensor:
     """The entries of a, row after row, in another shape."""
-    return Tensor(a.value.reshape(shape), (a,), lambda g: (g.reshape(a.shape),))
-
-
-def transpose(a: Tensor) -> Tensor:
-    """The axes of a in reverse order."""
-    return Tensor(a.value.T, (a,), lambda g: (g.T,))
+    return Tensor(a.value.reshape(*shape), (a,), lambda g: (g.reshape(a.shape),))
 
 
 def gather(a: Tensor, *ids: ArrayLike) -> Tensor:
@@ -142,9 +139,12 @@ def log_softmax(a: Tensor) -> Tensor:
 
 
 Tensor.__repr__ = lambda a: f"Tensor({np.array2string(a.value, separator=', ', prefix='Tensor(')})"
-Tensor.T, Tensor.__neg__ = property(transpose), lambda a: mul(a, -1)
+Tensor.T = property(lambda a: Tensor(a.value.T, (a,), lambda g: (g.T,)))  # axes in reverse order
+Tensor.__neg__, Tensor.__pow__ = lambda a: mul(a, -1), power
 Tensor.__add__ = Tensor.__radd__ = add
 Tensor.__mul__ = Tensor.__rmul__ = mul
 Tensor.__sub__, Tensor.__rsub__ = sub, lambda a, b: sub(b, a)
 Tensor.__truediv__, Tensor.__rtruediv__ = div, lambda a, b: div(b, a)
 Tensor.__matmul__, Tensor.__rmatmul__ = matmul, lambda a, b: matmul(b, a)
+Tensor.exp, Tensor.log, Tensor.tanh, Tensor.relu, Tensor.sigmoid = exp, log, tanh, relu, sigmoid
+Tensor.sum, Tensor.reshape, Tensor.log_softmax = sum, reshape, log_softmax

@@ -1,4 +1,4 @@
-"""n-gram language models of any order with four ways to smooth them."""
+"""n-gram language models of any order with four ways to smooth them (chapter 2)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from unrolled.models.ngram_counts import NGramCounts, Sequences, as_integer, check_ids
+from unrolled.models.ngram_counts import NGramCounts, Sequences, check_ids
+from unrolled.validate import one_of, real, whole
 
 SMOOTHINGS = ("mle", "additive", "absolute", "kneser-ney")
 
@@ -22,18 +23,19 @@ class NGram:
                       then gives *no* token any mass (a row of −inf), and `sample` refuses.
     - `"additive"`    (c(hw) + α) / (c(h•) + αV), so 1/V after a context never seen
                       (Chen & Goodman 1999, section 2.1).
-    - `"absolute"`    max(c(hw) − D, 0) / c(h•) + γ(h) p(w | h′), γ(h) being what the discounts
-                      have freed, with 1/V below the unigrams (section 2.6).
+    - `"absolute"`    max(c(hw) − D, 0) / c(h•) + γ(h) p(w | h′): the discounts free the mass γ(h);
+                      below the unigrams stands 1/V (section 2.6).
     - `"kneser-ney"`  the same recursion, but below the highest order c(hw) is the number of
                       different tokens seen before hw (section 2.7, interpolated). With `modified`
                       D depends on the count: D₁, D₂, D₃₊ (section 3).
 
     After a context never seen the last two give all mass to h′. A context shorter than `order − 1`
-    (where a text begins) is answered by the level of its own length.
+    (where a text begins) uses the n-grams of its own length.
 
-    `nltk.lm.KneserNeyInterpolated` is this model with `discount=(0, D, …, D)`: it leaves unigrams
-    undiscounted. They part where a text begins, as the first n-grams have nothing before them:
-    nltk's lower orders there miss mass or divide by zero; and nltk predicts padding symbols too.
+    `nltk.lm.KneserNeyInterpolated` is this model with `discount=(0, D, …, D)`: nltk does not
+    discount unigrams. The two differ where a text begins (the first n-grams have nothing before
+    them, and nltk's lower orders lose mass there or divide by zero), and nltk predicts padding
+    symbols, too.
     """
 
     def __init__(
@@ -50,11 +52,11 @@ class NGram:
 
         order: at most that of the counts, which is the default. alpha: what "additive" adds,
         default 1. discount: D, or one D per order beginning with the unigrams; by default
-        estimated as n₁ / (n₁ + 2n₂) per order. modified: estimate three per order. Raises
-        ValueError for an impossible combination.
+        estimated as n₁ / (n₁ + 2n₂) per order. modified: estimate three per order; see
+        `estimated_discounts`. Raises ValueError or TypeError for an impossible combination.
         """
-        order = counts.order if order is None else as_integer(order, "order")
-        _check_options(order, counts.order, smoothing, alpha, discount, modified)
+        order = counts.order if order is None else whole("order", order, 1, counts.order)
+        _check_options(order, smoothing, alpha, discount, modified)
         self.counts, self.smoothing, self.order = counts, smoothing, order
         self.vocab_size, self.bos, self.eos = counts.vocab_size, counts.bos, counts.eos
         self.interpolates = smoothing in ("absolute", "kneser-ney")
@@ -64,15 +66,17 @@ class NGram:
         self._uniform /= self._uniform.sum()
         self.discounts = np.zeros((order, 3))  # D for a count of 1, of 2, of 3 and more
         # Per context length k: p(w | h) = alpha(hw) + gamma(h) · lower(w). The entry at the end,
-        # index −1, answers for an n-gram or a context that was never seen.
+        # index −1, stands for an n-gram or a context that was never seen.
         self._alpha, self._gamma = [], []
         for k, level in enumerate(counts.levels[:order]):
-            c = level.neighbours if smoothing == "kneser-ney" and k < order - 1 else level.counts
+            below = smoothing == "kneser-ney" and k < order - 1
+            c = level.continuation_counts if below else level.counts
             context = level.ngrams // self.vocab_size
             total = np.bincount(context, c, level.n_contexts)
             freed = np.zeros(len(c))
             if self.interpolates:
-                self.discounts[k] = _discounts(c, k, discount, modified)
+                given = discount if discount is None or np.isscalar(discount) else discount[k]
+                self.discounts[k] = estimated_discounts(c, modified) if given is None else given
                 freed = np.minimum(np.append(0.0, self.discounts[k])[np.minimum(c, 3)], c)
             extra = np.bincount(context, freed, level.n_contexts)
             if smoothing == "additive":
@@ -130,7 +134,7 @@ class NGram:
 
     def score(self, sequences: Sequences) -> np.ndarray:
         """log p in nats of every token of the sequences, and of `eos`, end to end: (n,)."""
-        tokens, before = self.counts.join(sequences)
+        tokens, before = self.counts.concatenate(sequences)
         t = np.flatnonzero(before >= (self.bos is not None))
         back = np.arange(self.order - 1, 0, -1)
         inside = before[t, None] >= back
@@ -138,7 +142,7 @@ class NGram:
         return self.log_probs(contexts, tokens[t])
 
     def __call__(self, tokens: np.ndarray) -> np.ndarray:
-        """The book's contract: tokens (B, T) → log-probabilities of what follows, (B, T, V)."""
+        """The book's contract: tokens (B, T) → log-probabilities of the next token, (B, T, V)."""
         tokens = check_ids(tokens, 0, self.vocab_size, "tokens")
         if tokens.ndim != 2:
             raise ValueError(f"tokens must have shape (B, T), got {tokens.shape}")
@@ -155,6 +159,7 @@ class NGram:
         Raises ValueError where an "mle" model meets a context that was never seen, and for a prompt
         that holds anything but ids.
         """
+        whole("n_tokens", n_tokens, 0)
         if not isinstance(rng, np.random.Generator):
             raise TypeError(f"rng must be a numpy.random.Generator, got {type(rng).__name__}")
         prompt = check_ids(prompt, 0, self.vocab_size, "prompt").tolist()
@@ -168,12 +173,17 @@ class NGram:
             new.append(int(rng.choice(self.vocab_size, p=probs / probs.sum())))
         return np.array(new, dtype=np.int64)
 
+    def backoff_weights(self, contexts: np.ndarray) -> np.ndarray:
+        """γ(h) of contexts (N, m), m < order, where the model interpolates; 1 if never seen."""
+        rows = self.counts.context_rows(check_ids(contexts, 0, self.vocab_size, "contexts"))[-1]
+        return self._gamma[contexts.shape[1]][rows]
+
     def _probs(self, contexts: np.ndarray, targets: np.ndarray | None) -> np.ndarray:
         """The recursion from the shortest context up: (N, V), or (N,) for targets only."""
         full = targets is None
         uniform = self._uniform if full else self._uniform[targets]
         probs = np.broadcast_to(uniform, (len(contexts), self.vocab_size)) if full else uniform
-        for k, rows in enumerate(self.counts.walk(contexts)):
+        for k, rows in enumerate(self.counts.context_rows(contexts)):
             seen = self._seen(k, rows, targets)
             gamma = self._gamma[k][rows]
             level = seen + (gamma[:, None] if full else gamma) * (
@@ -186,40 +196,39 @@ class NGram:
     def _seen(self, k: int, rows: np.ndarray, targets: np.ndarray | None) -> np.ndarray:
         """alpha of the n-grams seen after the contexts in `rows`: (N, V), or the targets' (N,)."""
         if targets is not None:
-            return self._alpha[k][self.counts.find(k, rows, targets)]
+            return self._alpha[k][self.counts.ngram_rows(k, rows, targets)]
         out = np.zeros((len(rows), self.vocab_size))
-        which, tokens, ngrams = self.counts.continuations(k, rows)
+        which, tokens, ngrams = self.counts.followers(k, rows)
         out[which, tokens] = self._alpha[k][ngrams]
         return out
 
 
-def _discounts(counts: np.ndarray, k: int, discount, modified: bool) -> tuple[float, ...]:
-    """(D₁, D₂, D₃₊) of order k + 1: as given, or estimated from n₁ … n₄, the counts of counts.
+def estimated_discounts(counts: np.ndarray, modified: bool) -> tuple[float, float, float]:
+    """(D₁, D₂, D₃₊) from n₁ … n₄, how many n-grams of one order have the count 1 … 4.
 
-    Where a text is too small for the estimate (an nᵢ is 0, or a D falls outside 0 … i): 1/2, or
-    modified 1/2, 1, 3/2, KenLM's fallback.
+    Y = n₁ / (n₁ + 2n₂) for all three, or modified i − (i + 1) Y nᵢ₊₁ / nᵢ (Chen & Goodman 1999,
+    equation 26). Where n₁ or n₂ is 0: 1/2 for all. Modified follows KenLM's `--discount_fallback`:
+    1/2, 1, 3/2 where n₁, n₂ or n₃ is 0 or a D lies outside 0 … i; so n₄ = 0 gives D₃₊ = 3.
+    KenLM's lmplz enters the last n-gram (in its order of sorting) of each order but the highest
+    into n₁ … n₄ with its raw count instead of its continuation count; we do not copy that.
     """
-    if discount is not None:
-        return (float(discount if np.isscalar(discount) else discount[k]),) * 3
     n = np.bincount(np.minimum(counts, 5), minlength=6)
-    if n[1:3].all():
-        y = n[1] / (n[1] + 2 * n[2])
-        if not modified:
-            return (y, y, y)
-        if n[3:5].all():
-            estimate = tuple(i - (i + 1) * y * n[i + 1] / n[i] for i in (1, 2, 3))
-            if all(0 <= d <= i for i, d in enumerate(estimate, start=1)):
-                return estimate
-    return (0.5, 1.0, 1.5) if modified else (0.5, 0.5, 0.5)
+    y = n[1] / max(n[1] + 2 * n[2], 1)
+    if not modified:
+        return (y,) * 3 if n[1:3].all() else (0.5,) * 3
+    if n[1:4].all():
+        estimates = tuple(i - (i + 1) * y * n[i + 1] / n[i] for i in (1, 2, 3))
+        if all(0 <= d <= i for i, d in enumerate(estimates, start=1)):
+            return estimates
+    return 0.5, 1.0, 1.5
 
 
-def _check_options(order, longest, smoothing, alpha, discount, modified) -> None:
-    if not 1 <= order <= longest:
-        raise ValueError(f"order must lie between 1 and the counts' {longest}, got {order}")
-    if smoothing not in SMOOTHINGS:
-        raise ValueError(f"smoothing must be one of {', '.join(SMOOTHINGS)}; got {smoothing!r}")
-    if alpha is not None and (smoothing != "additive" or not 0 < alpha < math.inf):
-        raise ValueError(f'alpha must be > 0 and goes with "additive"; got {alpha}, {smoothing!r}')
+def _check_options(order, smoothing, alpha, discount, modified) -> None:
+    one_of("smoothing", smoothing, SMOOTHINGS)
+    if alpha is not None:
+        real("alpha", alpha, above=0)
+        if smoothing != "additive":
+            raise ValueError(f'alpha goes with "additive", got {smoothing!r}')
     if modified and (smoothing != "kneser-ney" or discount is not None):
         raise ValueError('modified=True goes with "kneser-ney" and estimates its own discounts')
     if discount is not None:
@@ -227,5 +236,5 @@ def _check_options(order, longest, smoothing, alpha, discount, modified) -> None
             raise ValueError(f'discount goes with "absolute" or "kneser-ney", got {smoothing!r}')
         if not np.isscalar(discount) and len(discount) != order:
             raise ValueError(f"discount must be one number or {order}, got {len(discount)}")
-        if not all(0 <= d <= 1 for d in np.atleast_1d(discount)):
-            raise ValueError(f"a discount must lie between 0 and 1, got {discount}")
+        for d in [discount] if np.isscalar(discount) else discount:
+            real("a discount", d, 0, 1)

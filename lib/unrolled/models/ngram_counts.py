@@ -1,4 +1,4 @@
-"""Counts of all n-grams of a text up to an order, in a few sorted arrays.
+"""Counts of all n-grams of a text up to an order, in a few sorted arrays (chapter 2).
 
 A text of N tokens has at most N different n-grams of each length, so its counts are flat arrays.
 A context is read from its nearest token backwards: the context of k tokens is one token more than
@@ -7,17 +7,18 @@ its suffix of k − 1. Level k holds two sorted lists of int64 keys,
     contexts  row(the context's suffix) · V + the context's farthest token
     ngrams    row(the context) · V + the token that follows,
 
-and a row is found by binary search. One walk along a context meets every shorter context on the
-way, which is what smoothing falls back on.
+and a row is found by binary search. Looking up a context finds the rows of all its suffixes on the
+way: smoothing falls back on them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
 
 import numpy as np
+
+from unrolled.validate import whole
 
 Sequences = np.ndarray | Sequence[np.ndarray]
 
@@ -29,7 +30,7 @@ class CountLevel:
     contexts: np.ndarray  # (C,) sorted keys
     ngrams: np.ndarray  # (G,) sorted keys
     counts: np.ndarray  # (G,) how often each was seen
-    neighbours: np.ndarray | None  # (G,) different tokens seen before it; None: longest level
+    continuation_counts: np.ndarray | None  # (G,) different tokens before it; None: longest level
 
     @property
     def n_contexts(self) -> int:
@@ -39,12 +40,13 @@ class CountLevel:
 class NGramCounts:
     """Counts of the n-grams of length 1 … `order` that end in a token to be predicted.
 
-    sequences: one id array (n,), or several, which no n-gram crosses. bos, eos: ids put before and
-    after each sequence (eos where it is not there yet). **One** `bos` stands before each sequence;
-    it is a context only and never predicted. Nothing can precede an n-gram that begins with it, so
-    such an n-gram keeps its raw count in `neighbours`. Raises ValueError for ids outside
-    0 … vocab_size − 1 and where there is nothing to count, TypeError for an order, a vocab_size or
-    a mark that is no integer.
+    sequences: one id array (n,), or several; no n-gram crosses from one to the next. bos, eos: ids
+    put before and after each sequence (eos where it is not there yet). **One** `bos` stands before
+    each sequence; it is a context only and never predicted. Nothing can precede an n-gram that
+    begins with it, so such an n-gram keeps its raw count in `continuation_counts`.
+
+    Raises ValueError for ids outside 0 … vocab_size − 1, for an order above the number of tokens
+    and where there is nothing to count, TypeError for an argument that is not an integer.
     """
 
     def __init__(
@@ -56,26 +58,21 @@ class NGramCounts:
         bos: int | None = None,
         eos: int | None = None,
     ):
-        order, vocab_size = as_integer(order, "order"), as_integer(vocab_size, "vocab_size")
-        bos = bos if bos is None else as_integer(bos, "bos")
-        eos = eos if eos is None else as_integer(eos, "eos")
-        if order < 1 or vocab_size < 1:
-            raise ValueError(
-                f"order and vocab_size must be at least 1, got {order} and {vocab_size}"
-            )
+        self.vocab_size = whole("vocab_size", vocab_size)
+        self.bos = bos if bos is None else whole("bos", bos, 0)
+        self.eos = eos if eos is None else whole("eos", eos, 0)
         if bos is not None and bos == eos:
             raise ValueError(f"bos is never predicted and eos is: they cannot both be {bos}")
-        self.order, self.vocab_size, self.bos, self.eos = order, vocab_size, bos, eos
-        tokens, before = self.join(sequences)
-        if vocab_size * (len(tokens) + 1) >= 2**63:
+        tokens, before = self.concatenate(sequences)
+        self.order = whole("order", order, 1, len(tokens))
+        if self.vocab_size * (len(tokens) + 1) >= 2**63:
             raise ValueError(
                 f"vocab_size {vocab_size} times {len(tokens)} tokens is beyond the int64 keys"
             )
-        self.levels = _count(tokens, before, order, vocab_size, bos)
-        owners = [level.ngrams // vocab_size for level in self.levels]  # the context of each n-gram
-        self._starts = [
-            np.searchsorted(owner, np.arange(level.n_contexts + 1))
-            for owner, level in zip(owners, self.levels, strict=True)
+        self.levels = _count(tokens, before, self.order, self.vocab_size, bos)
+        self._starts = [  # where each context's n-grams begin
+            np.searchsorted(level.ngrams, np.arange(level.n_contexts + 1) * self.vocab_size)
+            for level in self.levels
         ]
 
     @property
@@ -83,48 +80,50 @@ class NGramCounts:
         """How many different n-grams were seen, by length 1 … order."""
         return tuple(len(level.ngrams) for level in self.levels)
 
-    def after(self, context: Sequence[int] = ()) -> np.ndarray:
+    def next_counts(self, context: Sequence[int] = ()) -> np.ndarray:
         """How often each token followed `context` (at most `order − 1` ids): int64 (V,)."""
         ids = check_ids(context, 0, self.vocab_size, "context")
-        if ids.ndim != 1:
-            raise ValueError(f"context must have shape (m,), got {ids.shape}")
-        m = len(ids)
-        if m >= self.order:
-            raise ValueError(f"a context has at most {self.order - 1} tokens, got {m}")
-        rows = self.walk(ids[None])[-1]
+        if ids.ndim != 1 or len(ids) >= self.order:
+            raise ValueError(f"context must be at most {self.order - 1} ids, got shape {ids.shape}")
         out = np.zeros(self.vocab_size, dtype=np.int64)
-        _, tokens, ngrams = self.continuations(m, rows)
-        out[tokens] = self.levels[m].counts[ngrams]
+        _, tokens, ngrams = self.followers(len(ids), self.context_rows(ids[None])[-1])
+        out[tokens] = self.levels[len(ids)].counts[ngrams]
         return out
 
     def unseen_share(self, sequences: Sequences, n: int | None = None) -> float:
         """The share of a text's n-grams (running n-grams, not types) that were never counted."""
-        n = self.order if n is None else n
-        if not 1 <= n <= self.order:
-            raise ValueError(f"n must lie between 1 and the order, {self.order}; got {n}")
-        tokens, before = self.join(sequences)
+        n = self.order if n is None else whole("n", n, 1, self.order)
+        tokens, before = self.concatenate(sequences)
         t = np.flatnonzero(before >= max(n - 1, self.bos is not None))
         if not len(t):
             raise ValueError(f"no sequence holds an n-gram of length {n}")
-        rows = self.walk(tokens[t[:, None] + np.arange(1 - n, 0)])[-1]
-        return float(np.mean(self.find(n - 1, rows, tokens[t]) < 0))
+        rows = self.context_rows(tokens[t[:, None] + np.arange(1 - n, 0)])[-1]
+        return float(np.mean(self.ngram_rows(n - 1, rows, tokens[t]) < 0))
 
-    def walk(self, contexts: np.ndarray) -> list[np.ndarray]:
+    def context_rows(self, contexts: np.ndarray) -> list[np.ndarray]:
         """Rows of the contexts' last 0, 1, … m tokens, each (N,); −1 where never seen.
 
         contexts: (N, m) with m < order; a token of −1 is no token.
         """
         rows = [np.zeros(len(contexts), dtype=np.int64)]
         for k in range(1, contexts.shape[1] + 1):
-            keys = self.levels[k].contexts
-            rows.append(_find(keys, self._key(rows[-1], contexts[:, -k])))
+            keys = self._key(rows[-1], contexts[:, -k])
+            rows.append(_find(self.levels[k].contexts, keys))
         return rows
 
-    def find(self, k: int, rows: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-        """Index of the n-gram (context of k tokens in row, token), (N,); −1 where never seen."""
+    def ngram_rows(self, k: int, rows: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+        """Row of the n-gram (context of k tokens in row, token), (N,); −1 where never seen."""
         return _find(self.levels[k].ngrams, self._key(rows, tokens))
 
-    def continuations(self, k: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def ngram_tokens(self, n: int) -> np.ndarray:
+        """The ids of all n-grams of length n, in the order of their rows: (G, n)."""
+        contexts, keys = np.zeros((1, 0), dtype=np.int64), self.levels[n - 1].ngrams
+        for level in self.levels[1:n]:
+            farthest, suffixes = level.contexts % self.vocab_size, level.contexts // self.vocab_size
+            contexts = np.column_stack([farthest, contexts[suffixes]])
+        return np.column_stack([contexts[keys // self.vocab_size], keys % self.vocab_size])
+
+    def followers(self, k: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """All n-grams that extend the contexts of k tokens in `rows` (N,), row −1 having none.
 
         Returns three arrays of one length: which of the N, the token that follows, the n-gram.
@@ -132,13 +131,10 @@ class NGramCounts:
         start, stop = self._starts[k][rows], self._starts[k][rows + 1]
         n = np.where(rows >= 0, stop - start, 0)
         ngrams = np.arange(n.sum()) + np.repeat(start - np.cumsum(n) + n, n)
-        return (
-            np.repeat(np.arange(len(rows)), n),
-            self.levels[k].ngrams[ngrams] % self.vocab_size,
-            ngrams,
-        )
+        tokens = self.levels[k].ngrams[ngrams] % self.vocab_size
+        return np.repeat(np.arange(len(rows)), n), tokens, ngrams
 
-    def join(self, sequences: Sequences) -> tuple[np.ndarray, np.ndarray]:
+    def concatenate(self, sequences: Sequences) -> tuple[np.ndarray, np.ndarray]:
         """All sequences with bos and eos, end to end; how many tokens of its own precede each."""
         if isinstance(sequences, np.ndarray) and sequences.ndim == 1 and sequences.dtype != object:
             sequences = [sequences]
@@ -155,19 +151,11 @@ class NGramCounts:
         lengths = np.array([len(ids) for ids in arrays], dtype=np.int64)
         if lengths.sum() <= len(arrays) * len(first):
             raise ValueError("there is nothing to count: every sequence is empty")
-        tokens = np.concatenate(arrays)
-        check_ids(tokens, 0, self.vocab_size, "sequences")
+        tokens = check_ids(np.concatenate(arrays), 0, self.vocab_size, "sequences")
         return tokens, np.arange(len(tokens)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
 
     def _key(self, rows: np.ndarray, tokens: np.ndarray) -> np.ndarray:
         return np.where((rows >= 0) & (tokens >= 0), rows * self.vocab_size + tokens, -1)
-
-
-def as_integer(value: int, what: str) -> int:
-    """value as Python's int; TypeError for all that is none, True and False included."""
-    if not isinstance(value, Integral) or isinstance(value, bool):
-        raise TypeError(f"{what} must be an integer, got {value!r}")
-    return int(value)
 
 
 def check_ids(ids: np.ndarray, low: int, high: int, what: str) -> np.ndarray:
@@ -182,7 +170,7 @@ def check_ids(ids: np.ndarray, low: int, high: int, what: str) -> np.ndarray:
 
 
 def _find(keys: np.ndarray, queries: np.ndarray) -> np.ndarray:
-    """Where each query stands in the sorted `keys`; −1 for one that is not there."""
+    """The index of each query in the sorted `keys`, −1 for a query that they do not hold."""
     if not len(keys):
         return np.full(len(queries), -1)
     at = np.minimum(np.searchsorted(keys, queries), len(keys) - 1)
@@ -201,27 +189,26 @@ def _count(
         longer = before[t] >= k
         if k:
             t, shorter = t[longer], ngram
-            keys = context[longer] * vocab_size + tokens[t - k]
-            contexts, context, _ = _number(keys)
-        keys = context * vocab_size + tokens[t]
-        ngrams, ngram, counts = _number(keys)
-        if k:  # each different n-gram of this length is one neighbour of the one a token shorter
+            contexts, context, _ = _number(context[longer] * vocab_size + tokens[t - k])
+        ngrams, ngram, counts = _number(context * vocab_size + tokens[t])
+        if k:  # each n-gram of this length adds 1 to the continuation count of its suffix
             suffix = np.empty(len(ngrams), dtype=np.int64)
             suffix[ngram] = shorter[longer]
-            neighbours = np.bincount(suffix, minlength=len(levels[-1].ngrams))
-            if bos is not None:  # what has nothing before it begins with bos
+            continued = np.bincount(suffix, minlength=len(levels[-1].ngrams))
+            if bos is not None:  # an n-gram with nothing before it begins with bos
                 first = shorter[~longer]
-                neighbours[first] = levels[-1].counts[first]
-            levels[-1] = replace(levels[-1], neighbours=neighbours)
-        levels.append(CountLevel(contexts=contexts, ngrams=ngrams, counts=counts, neighbours=None))
+                continued[first] = levels[-1].counts[first]
+            levels[-1] = replace(levels[-1], continuation_counts=continued)
+        levels.append(
+            CountLevel(contexts=contexts, ngrams=ngrams, counts=counts, continuation_counts=None)
+        )
     return tuple(levels)
 
 
 def _number(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The different keys in order, which of them each key is, and how often each occurs.
+    """np.unique(keys, return_inverse=True, return_counts=True), several times as fast.
 
-    What np.unique returns, but several times as fast on millions of keys: key and position are
-    sorted as one number while they fit into 63 bits.
+    Key and position are sorted as one number as long as they fit into 63 bits.
     """
     n = len(keys)
     bits = n.bit_length()
