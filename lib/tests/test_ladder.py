@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unrolled.models.ngram import NGram
 from unrolled.teaching.experiments import _climb as climbing
-from unrolled.teaching.experiments import ladder, trained
+from unrolled.teaching.experiments import ladder, record
 from unrolled.teaching.experiments.ladder import evaluate
 from unrolled.training.settings import History
 
@@ -142,10 +142,8 @@ def test_a_neural_row_is_searched_trained_over_seeds_and_scored_as_all_rows_are(
     held_out = {"valid": (text[:300], 300), "test": (text[:150], 150)}
     monkeypatch.setattr(climbing, "Course", Cycle)
     recipe = replace(module.RECIPE, **NEURAL[name])
-    kept = []
-    monkeypatch.setattr(trained, "save", lambda name, model: kept.append(name))
     result = module.run(recipe, seeds=(3, 4), lrs=(1e-9, 3e-2), search_steps=20)
-    assert kept == [name] * (name == "ladder_transformer")
+    assert ("model" in result) == (name == "ladder_transformer")
     assert result["config"]["recipe"]["lr"] == 3e-2
     assert [f["lr"] for f in result["config"]["search"]] == [1e-9, 3e-2]
     (row,) = result["metrics"]["rows"]
@@ -156,6 +154,21 @@ def test_a_neural_row_is_searched_trained_over_seeds_and_scored_as_all_rows_are(
     assert max(scores) < 0.5 < np.log2(3)
     assert {point["seed"] for point in result["curve"]} == {3, 4}
     assert result["curve"][-1]["step"] == 60
+
+
+def test_the_first_seed_s_model_ships_and_a_run_by_itself_writes_nothing(monkeypatch):
+    built = {}
+
+    def climb(recipe, keep, **options):
+        for seed in (7, 8):
+            keep(seed, built.setdefault(seed, object()))
+        return {"seeds": [7, 8]}
+
+    module = importlib.import_module("unrolled.teaching.experiments.ladder_transformer")
+    monkeypatch.setattr(module, "climb", climb)
+    before = {path: path.stat().st_mtime_ns for path in record.RESULTS.iterdir()}
+    assert module.run(seeds=(7, 8))["model"] is built[7]
+    assert {path: path.stat().st_mtime_ns for path in record.RESULTS.iterdir()} == before
 
 
 def test_a_recipe_with_a_learning_rate_is_not_searched(monkeypatch):

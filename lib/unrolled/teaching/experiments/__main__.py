@@ -7,17 +7,30 @@ import pkgutil
 import re
 import sys
 import time
+from graphlib import TopologicalSorter
+from types import ModuleType
 
 import torch
 
 from unrolled.teaching import experiments
-from unrolled.teaching.experiments import record
+from unrolled.teaching.experiments import record, trained
 
 
 def names() -> tuple[str, ...]:
     """The experiments there are, in order."""
     modules = pkgutil.iter_modules(experiments.__path__)
     return tuple(sorted(m.name for m in modules if re.match(r"c\d\d_|ladder_", m.name)))
+
+
+def module(name: str) -> ModuleType:
+    """The experiment of this name."""
+    return importlib.import_module(f"{experiments.__name__}.{name}")
+
+
+def in_order(chosen: list[str]) -> list[str]:
+    """The chosen experiments, each after those whose records or models it needs."""
+    needs = {name: getattr(module(name), "NEEDS", ()) for name in chosen}
+    return [name for name in TopologicalSorter(needs).static_order() if name in chosen]
 
 
 def main(arguments: list[str]) -> int:
@@ -29,12 +42,13 @@ def main(arguments: list[str]) -> int:
         print(f"{wrong}the experiments are {', '.join(names())}", file=sys.stderr)
         return 2
     torch.set_num_threads(1)  # one order of sums, and seconds that compare
-    for name in arguments:
-        run = importlib.import_module(f"{experiments.__name__}.{name}").run
+    for name in in_order(arguments):
         begin = time.perf_counter()
-        result = run()
-        path = record.save(name, **result, seconds=time.perf_counter() - begin)
-        print(f"recorded in {path}")
+        result = module(name).run()
+        seconds = time.perf_counter() - begin
+        if (model := result.pop("model", None)) is not None:
+            result["weights_sha256"] = trained.checksum(trained.save(name, model))
+        print(f"recorded in {record.save(name, **result, seconds=seconds)}")
     return 0
 
 

@@ -36,6 +36,7 @@ KINDS = {
     "fine-tuned, read at extract": (True, "extract"),
 }
 COUNTING = "two 3-gram models"
+NEEDS = ("ladder_transformer",)
 
 
 @dataclass(frozen=True, eq=False)

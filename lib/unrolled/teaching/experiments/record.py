@@ -34,14 +34,16 @@ def save(
     seconds: float,
     curve: list | None = None,
     device: str = "cpu",
+    weights_sha256: str | None = None,
     folder: Path | None = None,
 ) -> Path:
     """Write a record and return its path; commit and versions are filled in.
 
     seeds: empty says that nothing was drawn at random. curve: rows to be plotted, if any. seconds:
-    wall-clock time of the whole experiment. folder: by default `RESULTS`, if the library lies in a
-    checkout of the book. Raises ValueError for a number that is not finite or a value or key JSON
-    does not know, FileNotFoundError for an installed library.
+    wall-clock time of the whole experiment. weights_sha256: the checksum of the trained model that
+    ships with the record, if one does (see `trained`). folder: by default `RESULTS`, if the library
+    lies in a checkout of the book. Raises ValueError for a number that is not finite or a value or
+    key JSON does not know, FileNotFoundError for an installed library.
     A record that was there is replaced as a whole or, where saving fails, not at all.
     """
     if not re.fullmatch(r"[a-z0-9_]+", name):
@@ -60,10 +62,12 @@ def save(
         "metrics": metrics,
         "seconds": seconds,
     }
+    if weights_sha256 is not None:
+        record["weights_sha256"] = weights_sha256
     _check(record)
     text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False, default=_plain) + "\n"
     folder.mkdir(parents=True, exist_ok=True)
-    _replace(folder / f"{name}.json", text.encode("utf-8"))
+    replace(folder / f"{name}.json", text.encode("utf-8"))
     return folder / f"{name}.json"
 
 
@@ -114,8 +118,8 @@ def _commit() -> str:
     return "unknown" if head is None else head + ("+changes" if changes else "")
 
 
-def _replace(path: Path, data: bytes) -> None:
-    """Who reads meanwhile finds the old file or the new one, never half of one."""
+def replace(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all: a reader never finds half of one."""
     new = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
         new.write_bytes(data)

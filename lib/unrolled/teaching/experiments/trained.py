@@ -1,11 +1,14 @@
 """Trained Transformers that ship with the book, so that a chapter can look into one at once.
 
 One file for each, `results/<name>.npz` beside the record of the same name: the configuration and
-the weights in half precision. The experiment that makes the record makes the file.
+the weights in half precision. The command that writes the record writes the file, and the record
+keeps the file's checksum.
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -38,17 +41,29 @@ def save(name: str, model: TransformerLM, folder: Path | None = None) -> Path:
     config = np.frombuffer(json.dumps(asdict(model.config)).encode(), dtype=np.uint8)
     folder = record.writable_results() if folder is None else folder
     folder.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(folder / f"{name}.npz", **{CONFIG: config}, **weights)
+    written = io.BytesIO()
+    np.savez_compressed(written, **{CONFIG: config}, **weights)
+    record.replace(folder / f"{name}.npz", written.getvalue())
     return folder / f"{name}.npz"
 
 
 def load(name: str, folder: Path | None = None) -> TransformerLM:
-    """The model, in float32 and in evaluation mode. Raises KeyError naming the known ones."""
+    """The model, in float32 and in evaluation mode.
+
+    Raises KeyError for an unknown name, with the known ones, and ValueError for a file that is not
+    the one its record was written with.
+    """
     folder = record.RESULTS if folder is None else folder
     if name not in names(folder):
         known = ", ".join(names(folder)) or "none yet"
         raise KeyError(f"there is no trained model {name!r} in {folder}; known: {known}")
-    with np.load(folder / f"{name}.npz", allow_pickle=False) as file:
+    path, expected = folder / f"{name}.npz", record.load(name, folder).get("weights_sha256")
+    if (found := checksum(path)) != expected:
+        raise ValueError(
+            f"{path} has the SHA-256 {found}, but its record {name}.json says {expected}; restore "
+            "both, or make both with `make results`"
+        )
+    with np.load(path, allow_pickle=False) as file:
         config = TransformerConfig(**json.loads(file[CONFIG].tobytes()))
         weights = {
             key: torch.from_numpy(file[key].astype(np.float32)) for key in file if key != CONFIG
@@ -58,6 +73,11 @@ def load(name: str, folder: Path | None = None) -> TransformerLM:
         weights["head.weight"] = weights["embedding.weight"]
     model.load_state_dict(weights)
     return model.eval()
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal digits."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def names(folder: Path | None = None) -> tuple[str, ...]:
