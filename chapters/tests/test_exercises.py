@@ -1,51 +1,56 @@
-"""Every exercise: the solution passes, the starter is not written yet, wrong answers fail."""
+"""Every exercise: the solution passes, the starter is not written yet, wrong answers fail.
+
+A folder of your own:  EXERCISES=/path/to/folder pytest chapters/tests/test_exercises.py
+"""
 
 from __future__ import annotations
 
 import inspect
 import json
-import pkgutil
+import os
 import re
 import subprocess
 import sys
 import time
 from dataclasses import replace
-from importlib import import_module
+from fractions import Fraction
+from math import floor, log10
+from pathlib import Path
 
+import numpy as np
 import pytest
 from book.tools.notebooks import ROOT, chapter_paths
 from unrolled.teaching import exercises
 from unrolled.teaching.check import examine
-from unrolled.teaching.exercises.engine.marking import mark, outcomes_of
+from unrolled.teaching.exercises.engine.marking import mark, outcomes_of, planned_outcomes
 from unrolled.teaching.exercises.engine.wire import encode
 
-NAMES = [f"{slug}/{name}" for slug, names in exercises.chapters().items() for name in names]
+FOLDER = Path(os.environ.get("EXERCISES", exercises.HOME))
+SHOWN, LEFT_OUT = exercises.chapters(FOLDER), exercises.chapters(FOLDER, "left_out")
+NAMES = [f"{slug}/{name}" for slug in SHOWN for name in SHOWN[slug] + LEFT_OUT[slug]]
 SEEDS = (0, 1, 2)
 
 
 @pytest.fixture(params=NAMES)
 def exercise(request):
-    return exercises.load(request.param)
+    return exercises.load(request.param, FOLDER)
 
 
+@pytest.mark.skipif(FOLDER != exercises.HOME, reason="a rule of the book's own exercises")
 def test_every_chapter_has_four_to_six_exercises():
-    counts = {
-        path.stem: len(exercises.chapters().get(f"c{path.stem}", ())) for path in chapter_paths()
-    }
+    slugs = [f"c{path.stem}" for path in chapter_paths()]
+    counts = {slug: len(SHOWN.get(slug, ())) + len(LEFT_OUT.get(slug, ())) for slug in slugs}
     assert all(4 <= count <= 6 for count in counts.values()), counts
 
 
-def test_every_package_belongs_to_a_chapter():
-    stems = {f"c{path.stem}" for path in chapter_paths()}
-    assert set(exercises.chapters()) <= stems
+def test_every_folder_belongs_to_a_chapter():
+    assert set(SHOWN) <= {f"c{path.stem}" for path in chapter_paths()}
 
 
-@pytest.mark.parametrize("slug", exercises.chapters())
-def test_every_file_stands_in_its_packages_order(slug):
-    package = import_module(f"unrolled.teaching.exercises.{slug}")
-    files = {module.name for module in pkgutil.iter_modules(package.__path__)}
-    assert files == set(package.order), "the package's `order` lists each file once"
-    assert len(package.order) == len(files)
+@pytest.mark.parametrize("slug", SHOWN)
+def test_every_file_stands_in_its_folders_order_or_is_left_out(slug):
+    files = sorted(path.stem for path in (FOLDER / slug).glob("[a-z]*.py"))
+    assert files == sorted(SHOWN[slug] + LEFT_OUT[slug]), "each file once in `order` or `left_out`"
 
 
 def test_names_are_unique_over_all_chapters():
@@ -68,68 +73,76 @@ def test_there_is_a_second_way_to_the_answer(exercise):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_solution_agrees_with_a_second_way(exercise, seed):
-    report = held_against_the_oracle(exercise, exercise.solution, seed)
+    report = held_against(by_the_oracle(exercise), exercise, exercise.solution, seed)
     assert report.state == "passed", report.text
 
 
 def test_no_wrong_answer_agrees_with_the_second_way(exercise):
     """So the oracle's tolerance is small enough to tell right from wrong."""
+    reference = by_the_oracle(exercise)
     for mistake, answer in exercise.wrong.items():
-        report = held_against_the_oracle(exercise, answer, 0)
+        report = held_against(reference, exercise, answer, 0)
         assert report.state == "failed", f"the oracle accepts: {mistake}"
 
 
-def held_against_the_oracle(exercise, answer, seed):
+def held_against(reference, exercise, answer, seed):
     """The report on an answer where the oracle stands in the place of the solution.
 
     With a judge the oracle's answer is one of many, so it is judged like any other.
     """
-    if not exercise.oracle:
-        pytest.skip("there is no oracle, which another test demands")
     calls = [replace(c, tolerance=exercise.oracle_tolerance) for c in exercise.calls(seed)]
-    oracle = alone(exercise)
-    reference = replace(exercise, solution=oracle, is_value=False, use=None, wrong={})
     if exercise.judge:
-        report = mark(reference, calls, outcomes_of(reference, oracle, calls))
+        report = mark(reference, calls, outcomes_of(reference, reference.solution, calls))
         assert report.state == "passed", f"the judge refuses the oracle's answer: {report.text}"
     return mark(reference, calls, outcomes_of(exercise, answer, calls))
 
 
+def by_the_oracle(exercise):
+    """The exercise with the oracle's answer for its solution."""
+    if not exercise.oracle:
+        pytest.skip("there is no oracle, which another test demands")
+    oracle = alone(exercise)
+    solution = oracle() if exercise.is_value else oracle
+    return replace(exercise, solution=solution, use=None, wrong={})
+
+
 def alone(exercise):
-    """The oracle where only the file's imports are defined: it cannot reach the solution."""
+    """The oracle where only the file's imports are defined: it cannot reach the solution.
+
+    It remembers its answers, since it is asked again for each wrong answer.
+    """
     source = inspect.getsource(exercise.oracle)
     assert "teaching.exercises" not in source, "the oracle owes nothing to the exercises"
-    namespace = {}
-    head = re.split("(?m)^# %%", inspect.getsource(import_module(_module(exercise))))[0]
+    namespace, known = {}, {}
+    head = re.split("(?m)^# %%", exercise.source)[0]
     exec(head + source, namespace)
 
     def oracle(*args):
-        try:
-            return namespace["oracle"](*args)
-        except NameError as error:
-            pytest.fail(f"the oracle sees its file's imports and nothing else: {error}")
+        asked = json.dumps(encode(args))
+        if asked not in known:
+            try:
+                known[asked] = namespace["oracle"](*args)
+            except NameError as error:
+                pytest.fail(f"the oracle sees its file's imports and nothing else: {error}")
+        return known[asked]
 
     return oracle
 
 
 def test_solution_as_shown_defines_the_answer(exercise):
     """The folded solution must run for a reader who has only the chapter's imports."""
-    shown = dict(vars(import_module(_module(exercise))))
+    shown = dict(exercise.names)
     del shown[exercise.name]
     exec(exercise.solution_source, shown)
     assert examine(exercise, shown[exercise.name], 0).state == "passed"
 
 
 def test_starter_runs_and_is_not_written_yet(exercise):
-    namespace = dict(vars(import_module(_module(exercise))))
+    namespace = dict(exercise.names)
     del namespace[exercise.name]
     exec(exercise.starter, namespace)
     report = examine(exercise, namespace[exercise.name], 0)
     assert (report.state, report.lines) == ("unwritten", ("not written yet",)), report.text
-
-
-def _module(exercise):
-    return f"unrolled.teaching.exercises.{exercise.chapter}.{exercise.name}"
 
 
 def test_there_are_five_to_twenty_wrong_answers(exercise):
@@ -138,10 +151,45 @@ def test_there_are_five_to_twenty_wrong_answers(exercise):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_each_wrong_answer_fails_and_is_told_its_own_mistake(exercise, seed):
-    for mistake, answer in exercise.wrong.items():
-        report = examine(exercise, answer, seed)
+    calls = exercise.calls(seed)
+    planned = planned_outcomes(exercise, calls)
+    for mistake, outcomes in planned.items():
+        report = mark(exercise, calls, outcomes, planned)
         assert report.state == "failed", f"passes the tests: {mistake}"
         assert f"Likely cause: {mistake}." in report.lines, f"{mistake}\n{report.text}"
+
+
+def as_text(number):
+    return str(number) if isinstance(number, (int, Fraction)) else f"{number:.12g}"
+
+
+def rounded_to_three_digits(number):
+    if float(number).is_integer():
+        return number
+    return round(float(number), 2 - floor(log10(abs(number))))
+
+
+def in_form(form, value):
+    """A wrong answer with each of its numbers written in this form."""
+    if isinstance(value, dict):
+        return {key: in_form(form, part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [in_form(form, part) for part in value]
+    number = Fraction(value) if isinstance(value, str) else value
+    return form(number)
+
+
+FORMS = (as_text, float, np.float64, Fraction, rounded_to_three_digits)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
+def test_a_wrong_value_is_told_its_mistake_however_its_numbers_are_written(form):
+    for name in NAMES:
+        exercise = exercises.load(name, FOLDER)
+        for mistake, answer in exercise.wrong.items() if exercise.is_value else ():
+            report = examine(exercise, in_form(form, answer), 0)
+            assert report.state == "failed", f"{name} accepts: {mistake}"
+            assert f"Likely cause: {mistake}." in report.lines, f"{name}: {mistake}\n{report.text}"
 
 
 def test_mistakes_read_as_clauses_that_say_something(exercise):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -98,6 +100,25 @@ def test_an_edited_exercise_cell_is_written_afresh_without_its_output():
 def test_a_chapter_with_exercises_and_no_heading_is_refused():
     with pytest.raises(ValueError, match="0 headings '## Exercises'"):
         exercise_cells.render(new_notebook(), exercise_cells.of_chapter(BACKPROP))
+
+
+def test_a_folder_of_ones_own_gives_its_exercises_and_says_where_they_are_checked(tmp_path):
+    chapter = tmp_path / "c07_backprop"
+    chapter.mkdir()
+    shutil.copy(exercises.load("softmax_vjp").path, chapter)
+    (chapter / "__init__.py").write_text('order = ("softmax_vjp",)\n')
+    (exercise,) = exercise_cells.of_chapter(BACKPROP, tmp_path)
+    check = exercise_cells.cells(exercise, 1)[2]
+    assert check.source == f'check("softmax_vjp", softmax_vjp, folder="{tmp_path}")'
+    assert exercise_cells.of_chapter(BACKPROP.with_name("02_ngrams.ipynb"), tmp_path) == []
+
+
+def test_no_example_is_wider_than_a_page_or_prints_digits_that_another_processor_changes():
+    for slug, names in exercises.chapters().items():
+        for name in names:
+            for block in exercise_cells.examples(exercises.load(f"{slug}/{name}")):
+                assert max(map(len, block.splitlines())) <= 80, block
+                assert not re.search(r"\.\d{7}", block), block
 
 
 def test_the_statement_tells_kind_level_and_points_and_the_solution_is_folded():

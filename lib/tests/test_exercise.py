@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 import sys
@@ -19,7 +18,7 @@ from unrolled.teaching import exercises
 from unrolled.teaching.check import check, examine
 from unrolled.teaching.exercises.engine import Exercise
 from unrolled.teaching.exercises.engine.compare import difference
-from unrolled.teaching.exercises.engine.marking import mark, run
+from unrolled.teaching.exercises.engine.marking import mark, planned_outcomes, run
 from unrolled.teaching.exercises.engine.wire import Unknown, decode, encode
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
@@ -144,16 +143,15 @@ def test_the_entry_that_differs_most_is_named(array, place, data):
         (np.array([0.05, 1]), np.array([0.44, 1]), "differs most at 0: got 0.05, expected 0.44"),
         (np.array([1, np.nan]), np.ones(2), "is not finite at 1: got nan, expected 1"),
         (np.array([1, 2.0]), np.array([1, 2]), "float64, expected whole ones"),
-        ([1.0], np.ones(1), "got a list of 1, expected an array of shape (1,)"),
-        (torch.ones(2), np.ones(2), "got a tensor of shape (2,), expected an array"),
-        (np.ones(2), torch.ones(2), "got an array of shape (2,)"),
+        ([[1.0], [1.0, 2.0]], np.ones(2), "got a list of 2, expected an array of shape (2,)"),
+        (["1", "1"], np.ones(2), "got a list of 2, expected an array of shape (2,)"),
+        ([1.0, 2.0, 3.0], np.ones(2), "the shape is (3,), expected (2,)"),
         (torch.ones(2), torch.zeros(2), "differs most at 0"),
         (1.00001, 1.0, "got 1.00001, expected 1"),
         (math.inf, 1.0, "is not finite: got inf"),
         (True, 1, "got True, expected the number 1"),
         (1, True, "got the number 1, expected True"),
-        ("4/12", Fraction(4, 11), "got 1/3, expected 4/11"),
-        ("1/0", 1.0, "got the string '1/0'"),
+        ("4/11", Fraction(4, 11), "got the string '4/11', expected the number 4/11"),
         ([1, 2], [1, 2, 3], "has 2 parts, expected 3"),
         ({"a": [1, 2]}, {"a": [1, 3]}, "at ['a'][1]: got 2, expected 3"),
         ({"a": 1}, {"b": 1}, "the key 'b' is missing"),
@@ -166,7 +164,7 @@ def test_the_entry_that_differs_most_is_named(array, place, data):
         (
             np.array([0.1], dtype=np.float32),
             np.array([0.1]),
-            "(your numbers are float32, expected float64)",
+            "right to the digits of float32 only; compute in float64",
         ),
         (np.ones((2, 3)), [np.ones(3), np.zeros(3)], "at [1]: differs most at 0: got 1"),
         (5, {"a": 1}, "expected a dict"),
@@ -181,8 +179,6 @@ def test_the_sentence_names_what_is_wrong(got, expected, says):
 @pytest.mark.parametrize(
     ("got", "expected"),
     [
-        ("4/11", Fraction(4, 11)),
-        (" 4 / 11 ", 4 / 11),
         (0.5, Fraction(1, 2)),
         (np.array(3.0), 3),
         (torch.tensor(3.0), 3),
@@ -190,9 +186,12 @@ def test_the_sentence_names_what_is_wrong(got, expected, says):
         (np.array([1, 2]), [1, 2]),
         (np.ones((2, 3)), [np.ones(3), np.ones(3)]),
         (np.ones((2, 3)), (np.ones(3), [1, 1, 1])),
-        ("−576/625", Fraction(-576, 625)),
-        (".8", 0.8),
-        ("−.8/2.", -0.4),
+        ([[1, 2], [3, 4]], np.array([[1, 2], [3, 4]])),
+        ([np.float64(0.5), torch.tensor(0.5)], np.array([0.5, 0.5])),
+        (torch.ones(2, dtype=torch.float64), np.ones(2)),
+        (np.ones(2), torch.ones(2, dtype=torch.float64)),
+        (torch.ones(2), [1.0, 1.0]),
+        (np.array([-0.0]), np.array([0.0])),
         (3.0, 3),
         (np.array([-np.inf, np.nan]), np.array([-np.inf, np.nan])),
     ],
@@ -201,11 +200,56 @@ def test_forms_of_the_same_value_agree(got, expected):
     assert difference(got, expected) is None
 
 
+@pytest.mark.parametrize("typed", ["4/11", " 4 / 11 ", "8/22.", ".363636364", "3.63636364e-1"])
+def test_what_was_worked_out_by_hand_may_be_typed(typed):
+    assert difference(typed, Fraction(4, 11), 1e-6, by_hand=True) is None
+    assert difference(4 / 11, typed, 1e-6, by_hand=True) is None
+
+
+@pytest.mark.parametrize("typed", ["1/0", "4:11", "1e999999999", "4/11/2", ""])
+def test_what_is_no_number_is_called_a_string(typed):
+    assert f"got the string {typed!r}, expected a number" in difference(typed, 1.0, by_hand=True)
+
+
 def test_a_value_worked_by_hand_is_not_revealed():
-    said = difference({"a": 0.1}, {"a": 0.7421}, reveal=False)
+    said = difference({"a": 0.1}, {"a": 0.7421}, by_hand=True)
     assert "0.1 is not right" in said
     assert "0.742" not in said
-    assert difference({"a": 1}, {"a": 1, "b": 2}, reveal=False) == "the key 'b' is missing"
+    assert difference({"a": 1}, {"a": 1, "b": 2}, by_hand=True) == "the key 'b' is missing"
+    assert difference(np.zeros(2), np.ones(2), by_hand=True) == "differs most at 0: 0 is not right"
+
+
+@pytest.mark.parametrize("got", [0.67, 0.66, 0.667, "0.6667", Fraction(67, 100)])
+def test_a_rounded_number_gets_a_word_on_rounding(got):
+    said = difference(got, 2 / 3, 1e-6, by_hand=True)
+    assert said.endswith("is rounded; give 6 digits or a fraction")
+    assert difference(got, 2 / 3, 1e-6, by_hand=True, rounded=True) is None
+
+
+@pytest.mark.parametrize("got", [0.7, 0.68, 0.6, -0.67, math.inf, math.nan, 0])
+def test_what_is_not_the_number_rounded_is_not_right(got):
+    assert "is not right" in difference(got, 2 / 3, 1e-6, by_hand=True)
+    assert "is not right" in difference(got, 2 / 3, 1e-6, by_hand=True, rounded=True)
+
+
+def test_a_whole_number_keeps_its_digits():
+    assert "rounded; give all digits" in difference(4_090_000, 4_090_400, by_hand=True)
+    assert "not right" in difference(110, 113, by_hand=True)
+
+
+def test_small_arrays_are_printed_whole_and_side_by_side():
+    said = difference(np.array([[1.0, 2.0], [0.0, 0.05]]), np.array([[1.0, 2.0], [0.0, 0.44]]))
+    assert said.splitlines() == [
+        "differs most at (1, 1): got 0.05, expected 0.44",
+        "got          expected",
+        "[1.   2.  ]  [1.   2.  ]",
+        "[0.   0.05]  [0.   0.44]",
+    ]
+    said = difference(np.array([3, 6]), np.array([2, 4]), at="totals")
+    assert said.splitlines()[0] == "totals: differs most at 1: got 6, expected 4"
+    assert said.splitlines()[1:] == ["got       [3 6]", "expected  [2 4]"]
+    for large in (np.zeros(13), np.zeros((2, 2, 2)), np.full(12, 1e200), np.zeros(1)):
+        assert "\n" not in difference(large + 1 + 0.1 * large, large)
 
 
 # ---- the one-file form -------------------------------------------------------------------------
@@ -239,17 +283,14 @@ wrong = {"x is added once too often": lambda x: 3 * x}
 
 
 @pytest.fixture
-def read(tmp_path, monkeypatch):
+def read(tmp_path):
     """Read an exercise from text; the file bears the exercise's name."""
 
     def from_text(body: str, name: str, head: str = HEAD) -> Exercise:
-        path = tmp_path / f"{name}.py"
+        path = tmp_path / "c99_test" / f"{name}.py"
+        path.parent.mkdir(exist_ok=True)
         path.write_text(head.lstrip() + dedent(body), encoding="utf-8")
-        spec = importlib.util.spec_from_file_location(f"c99_test.{name}", path)
-        module = importlib.util.module_from_spec(spec)
-        monkeypatch.setitem(sys.modules, spec.name, module)
-        spec.loader.exec_module(module)
-        return Exercise.from_module(module)
+        return Exercise.read(path)
 
     return from_text
 
@@ -391,7 +432,12 @@ def test_the_solution_passes_and_a_wrong_answer_is_told_its_mistake(read):
     assert text_of(exercise, exercise.solution) == "✓ double: all 2 tests passed"
     said = text_of(exercise, lambda x: x + x + x)
     assert "0 of 2 tests passed" in said
-    assert "double(array([1., 2.])): differs most at 1: got 6, expected 4" in said
+    assert said.splitlines()[1:5] == [
+        "  double(array([1., 2.]))",
+        "  differs most at 1: got 6, expected 4",
+        "  got       [3. 6.]",
+        "  expected  [2. 4.]",
+    ]
     assert "Likely cause: x is added once too often." in said
 
 
@@ -501,29 +547,35 @@ def test_a_refusal_that_the_reference_makes_is_expected(read):
     assert "it must raise ValueError" in text_of(exercise, lambda x: 2 * x)
 
 
+TALLY = """
+# %% starter
+starter = "class Tally:\\n    def add(self, n): ..."
+
+# %% solution
+class Tally:
+    total = 0
+
+    def add(self, n):
+        self.total += n
+
+# %% use
+def use(answer, numbers):
+    tally = answer()
+    for n in np.array(numbers):
+        tally.add(int(n))
+    return tally.total
+
+# %% tests
+def tests(rng):
+    yield call(rng.integers(1, 9, 5).tolist())
+
+# %% wrong
+wrong = {}
+"""
+
+
 def test_use_lets_a_class_be_an_answer(read):
-    body = """
-    # %% starter
-    starter = "class Tally:\\n    def add(self, n): ..."
-    # %% solution
-    class Tally:
-        total = 0
-
-        def add(self, n):
-            self.total += n
-    # %% tests
-    def use(answer, numbers):
-        tally = answer()
-        for n in numbers:
-            tally.add(n)
-        return tally.total
-
-    def tests(rng):
-        yield call(rng.integers(1, 9, 5).tolist())
-    # %% wrong
-    wrong = {}
-    """
-    exercise = read(body, "Tally")
+    exercise = read(TALLY, "Tally")
     assert examine(exercise, exercise.solution, 0).state == "passed"
 
     class Broken:
@@ -532,6 +584,94 @@ def test_use_lets_a_class_be_an_answer(read):
 
     assert "raised AttributeError" in text_of(exercise, Broken)
     assert "`return self.missing`" in text_of(exercise, Broken)
+
+
+def test_a_call_that_the_reader_did_not_write_is_not_shown(read):
+    class Zero:
+        total = 0
+
+        def add(self, n):
+            pass
+
+    lines = text_of(read(TALLY, "Tally"), Zero).splitlines()
+    assert lines[0] == "✗ Tally: 0 of 1 tests passed; the first that fails:"
+    assert lines[1].startswith("  got 0, expected ")
+    shown = "def show(numbers):\n    return f'tally.add(n) for {sum(numbers)}'\n\n"
+    body = TALLY.replace("def tests", shown + "def tests")
+    assert text_of(read(body, "Tally"), Zero).splitlines()[1].startswith("  tally.add(n) for ")
+
+
+def test_use_is_read_without_the_solution(read):
+    """So that a sandbox may run its text beside a student's answer."""
+    exercise = read(TALLY, "Tally")
+    names = {}
+    exec(exercise.use_source, names)
+    assert "Tally" not in names
+    assert "np" in names
+    assert names["use"](exercise.solution, [2, 3]) == 5
+    leaking = read(TALLY.replace("tally = answer()", "tally = Tally()"), "Tally")
+    with pytest.raises(NameError, match="Tally"):
+        leaking.use(leaking.solution, [1])
+    for body in (TALLY.replace("# %% use", ""), TALLY.replace("def use", "def used")):
+        with pytest.raises(ValueError, match="in a cell '# %% use'"):
+            read(body, "Tally")
+
+
+PAIR = """
+outputs = ("low", "high")
+
+# %% solution
+def ends(x):
+    '''The smallest and the largest of x.'''
+    low, high = min(x), max(x)
+    return low, high
+
+# %% tests
+def tests(rng):
+    yield call([2.0, 3.0, 1.0, 2.5])
+    yield call(rng.normal(size=5).tolist())
+
+# %% wrong
+wrong = {
+    "this low is the first entry": swap("min(x)", "x[0]"),
+    "this high is the last entry": swap("max(x)", "x[-1]"),
+    "the list that was handed in is sorted": swap("low, high =", "x.sort(); low, high ="),
+}
+"""
+WITH_SWAP = HEAD.replace("import call", "import call, swap")
+
+
+def test_parts_go_by_their_names(read):
+    exercise = read(PAIR, "ends", WITH_SWAP)
+    lines = text_of(exercise, lambda x: (min(x), 0.5)).splitlines()
+    assert lines[1:] == ["  ends([2.0, 3.0, 1.0, 2.5])", "  high: got 0.5, expected 3"]
+    assert "got the number 1, expected the tuple (low, high)" in text_of(exercise, min)
+    assert examine(exercise, lambda x: [min(x), max(x)], 0).state == "passed"
+
+
+def test_two_slips_are_both_named(read):
+    def answer(x):
+        first, last = x[0], max(x)
+        x.sort()
+        return first, last
+
+    said = text_of(read(PAIR, "ends", WITH_SWAP), answer)
+    assert "Likely cause: this low is the first entry." in said
+    assert "Likely cause: the list that was handed in is sorted." in said
+    said = text_of(read(PAIR, "ends", WITH_SWAP), lambda x: (x[0], x[-1]))
+    assert said.count("Likely cause:") == 2
+    assert said.count("\n  high: ") == said.count("\n  low: ") == 1
+    said = text_of(read(PAIR, "ends", WITH_SWAP), lambda x: (x[0], 7.0))
+    assert said.count("Likely cause:") == 1
+
+
+def test_outcomes_of_the_wrong_answers_may_be_handed_in(read):
+    exercise = read(PAIR, "ends", WITH_SWAP)
+    calls = exercise.calls(0)
+    planned = planned_outcomes(exercise, calls)
+    for mistake, outcomes in planned.items():
+        assert f"Likely cause: {mistake}." in mark(exercise, calls, outcomes, planned).lines
+        assert mark(exercise, calls, outcomes, planned) == mark(exercise, calls, outcomes)
 
 
 def test_a_judge_decides_where_the_answer_is_not_unique(read):
@@ -555,33 +695,174 @@ def test_a_judge_decides_where_the_answer_is_not_unique(read):
     assert "one roll is missing" in text_of(exercise, lambda n: [1] * (n - 1))
 
 
+VALUE = """
+# %% solution
+p = {"corn": Fraction(4, 11), "hay": Fraction(2, 11), "rest": [Fraction(5, 11), 1]}
+
+# %% wrong
+wrong = {
+    "the corn is counted twice": {"corn": "8/11"},
+    "the hay is counted twice": {"hay": Fraction(4, 11)},
+    "the words are taken by themselves": {"corn": 0.4, "hay": 0.2},
+    "the rest has two parts": {"rest": ["5/22", 1]},
+}
+"""
+PAPER = HEAD.replace('"code"', '"paper"') + "from fractions import Fraction\n"
+RIGHT = {"corn": "4/11", "hay": 0.182, "rest": (0.455, 1)}
+
+
 def test_a_value_is_compared_to_about_three_digits_and_not_revealed(read):
-    body = """
-    # %% solution
-    p = {"corn": Fraction(4, 11), "hay": Fraction(2, 11)}
-    # %% wrong
-    wrong = {"the probabilities are those of the words alone": {"corn": 0.4, "hay": 0.2}}
-    """
-    head = HEAD.replace('"code"', '"paper"') + "from fractions import Fraction\n"
-    exercise = read(body, "p", head)
-    assert text_of(exercise, {"corn": "4/11", "hay": 0.182}) == "✓ p: right"
-    said = text_of(exercise, {"corn": 0.4, "hay": 0.2})
-    assert said.splitlines()[0] == "✗ p: at ['corn']: 0.4 is not right"
-    assert "those of the words alone" in said
-    assert text_of(exercise, {"corn": ..., "hay": ...}) == "○ p: not written yet"
-    assert "the key 'hay' is missing" in text_of(exercise, {"corn": "4/11"})
+    exercise = read(VALUE, "p", PAPER)
+    assert text_of(exercise, RIGHT) == "✓ p: right"
+    said = text_of(exercise, RIGHT | {"rest": [0.3, 1]}).splitlines()
+    assert said == ["✗ p: 2 of 3 parts right", "  rest[0]: 0.3 is not right"]
+    said = text_of(exercise, {"corn": 0.3, "grass": 1, "rest": ["5/11", 1]}).splitlines()
+    assert said[1:] == [
+        "  corn: 0.3 is not right",
+        "  the key 'hay' is missing",
+        "  the key 'grass' does not belong",
+    ]
+    assert "expected a dict with the keys corn, hay, rest" in text_of(exercise, [1, 2])
     endless: list = []
     endless.append(endless)
     for strange, says in [
-        (endless, "without an end"),
         (10**5000, "number with thousands of digits"),
         (10**400, "1000"),
         ("7" * 5000, "the string '777"),
     ]:
-        assert text_of(exercise, {"corn": strange, "hay": 0.182}).startswith("✗ p: ")
-        assert says in text_of(exercise, {"corn": strange, "hay": 0.182}).splitlines()[0]
+        said = text_of(exercise, RIGHT | {"corn": strange}).splitlines()
+        assert said[0] == "✗ p: 2 of 3 parts right"
+        assert says in said[1]
+    assert "dict without an end" in text_of(exercise, RIGHT | {"corn": endless})
     assert "the answer is a value" in text_of(exercise, lambda: 1)
     assert "the answer is None" in text_of(exercise, None)
+
+
+@pytest.mark.parametrize("form", [float, Fraction, str, np.float64, lambda x: round(float(x), 2)])
+def test_a_wrong_value_is_told_its_mistake_in_any_form(read, form):
+    exercise = read(VALUE, "p", PAPER)
+    said = text_of(exercise, RIGHT | {"corn": form(Fraction(8, 11))})
+    assert said.splitlines()[-1] == "  Likely cause: the corn is counted twice."
+    said = text_of(exercise, RIGHT | {"corn": form(Fraction(2, 5)), "hay": form(Fraction(1, 5))})
+    assert said.splitlines()[-1] == "  Likely cause: the words are taken by themselves."
+
+
+def test_two_slips_in_a_value_are_both_named(read):
+    said = text_of(read(VALUE, "p", PAPER), RIGHT | {"corn": "8/11", "hay": "4/11"})
+    assert said.splitlines() == [
+        "✗ p: 1 of 3 parts right",
+        "  corn: 8/11 is not right",
+        "  hay: 4/11 is not right",
+        "  Likely cause: the corn is counted twice.",
+        "  Likely cause: the hay is counted twice.",
+    ]
+
+
+def test_a_half_filled_value_is_judged_part_by_part(read):
+    exercise = read(VALUE, "p", PAPER)
+    assert text_of(exercise, dict.fromkeys(RIGHT, ...)) == "○ p: not written yet"
+    said = text_of(exercise, {"corn": ..., "hay": 0.182, "rest": [..., ...]})
+    assert said == "○ p: 1 of 3 parts right; not written yet: corn, rest"
+    said = text_of(exercise, {"corn": "8/11", "hay": ..., "rest": [0.455, 1]})
+    assert said.splitlines() == [
+        "✗ p: 1 of 3 parts right; not written yet: hay",
+        "  corn: 8/11 is not right",
+        "  Likely cause: the corn is counted twice.",
+    ]
+
+
+def test_a_rounded_value_is_asked_for_its_digits(read):
+    exercise = read(VALUE, "p", PAPER.replace("kind, level", "tolerance = 1e-6\nkind, level"))
+    said = text_of(exercise, {"corn": "4/11", "hay": 0.18, "rest": ["5/11", 1]}).splitlines()
+    assert said[1:] == ["  hay: 0.18 is rounded; give 6 digits or a fraction"]
+    said = text_of(exercise, {"corn": 0.73, "hay": 0.18, "rest": ["5/11", 1]})
+    assert "Likely cause: the corn is counted twice." in said
+
+
+def test_a_value_that_is_no_dict_has_one_sentence(read):
+    body = "# %% solution\nanswer = 4\n# %% wrong\nwrong = {'this is half of it': 2}\n"
+    exercise = read(body, "answer")
+    assert text_of(exercise, "4") == "✓ answer: right"
+    assert text_of(exercise, 3) == "✗ answer: 3 is not right"
+    said = ["✗ answer: 2 is not right", "  Likely cause: this is half of it."]
+    assert text_of(exercise, 2.0).splitlines() == said
+
+
+# ---- a wrong answer as a change of the solution's text -------------------------------------------
+
+
+def test_a_swap_changes_the_solutions_text(read):
+    body = DOUBLE.partition("# %% wrong")[0]
+    half = 'swap("2 * x", "x").swap("return x", "return x / 2")'
+    body += (
+        f"# %% wrong\nwrong = {{'this is once too often': swap('2 *', '3 *'), 'a half': {half}}}\n"
+    )
+    exercise = read(body, "double", WITH_SWAP)
+    triple, half = exercise.wrong.values()
+    assert (triple(5), half(5)) == (15, 2.5)
+    assert "Likely cause: this is once too often." in text_of(exercise, lambda x: 3 * x)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ('swap("3", "4")', "swap: '3' occurs 0 times in the text, not 1"),
+        ('swap("x", "y")', "swap: 'x' occurs 3 times in the text, not 1"),
+        ('swap("2", "3").swap("2", "4")', "swap: '2' occurs 0 times"),
+        ('swap("return", "(")', "'(' was never closed"),
+    ],
+)
+def test_a_swap_that_does_not_fit_is_refused_by_name(read, change, says):
+    body = DOUBLE.partition("# %% wrong")[0]
+    body += f"# %% wrong\nwrong = {{'the change is a mistake': {change}}}\n"
+    with pytest.raises(ValueError, match=r"c99_test/double: wrong\['the change is") as error:
+        read(body, "double", WITH_SWAP)
+    assert says in str(error.value)
+
+
+def test_a_wrong_dict_names_only_what_differs(read):
+    exercise = read(VALUE, "p", PAPER)
+    right = exercise.solution
+    assert exercise.wrong["the corn is counted twice"] == right | {"corn": "8/11"}
+    with pytest.raises(ValueError, match=r"c99_test/p: wrong.* has other keys"):
+        read(VALUE.replace('{"corn": "8/11"}', '{"corm": "8/11"}'), "p", PAPER)
+
+
+# ---- folders -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path):
+    chapter = tmp_path / "own" / "c07_backprop"
+    chapter.mkdir(parents=True)
+    for name in ("double", "twice"):
+        text = (HEAD.lstrip() + DOUBLE).replace("def double", f"def {name}")
+        (chapter / f"{name}.py").write_text(text, encoding="utf-8")
+    (chapter / "__init__.py").write_text('order = ("double",)\nleft_out = ("twice",)\n')
+    return chapter.parent
+
+
+def test_a_folder_of_ones_own_has_the_same_form(folder, capsys):
+    assert exercises.chapters(folder) == {"c07_backprop": ("double",)}
+    for name in ("double", "c07_backprop/double", "c07_backprop/double.py"):
+        assert exercises.load(name, folder).solution(4) == 8
+    assert exercises.load(str(folder / "c07_backprop" / "double.py")).name == "double"
+    check("double", lambda x: 2 * x, folder=folder)
+    assert capsys.readouterr().out == "✓ double: all 2 tests passed\n"
+    check("double", lambda x: 3 * x, folder=str(folder), seed=4)
+    assert f'check("double", …, seed=4, folder="{folder}")' in capsys.readouterr().out
+    with pytest.raises(ValueError, match="known: double, twice"):
+        check("softmax_vjp", ..., folder=folder)
+
+
+def test_an_exercise_that_is_left_out_is_not_listed_but_can_be_loaded(folder):
+    assert exercises.chapters(folder, "left_out") == {"c07_backprop": ("twice",)}
+    assert exercises.load("twice", folder).name == "twice"
+
+
+def test_a_folder_without_chapters_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"no exercises in .*; expected c07_backprop/__init__\.py"):
+        exercises.load("double", tmp_path)
 
 
 # ---- check -------------------------------------------------------------------------------------

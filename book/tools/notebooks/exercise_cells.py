@@ -3,9 +3,11 @@
     python -m book.tools.notebooks.exercise_cells            all chapters
     python -m book.tools.notebooks.exercise_cells 07 02      some
     python -m book.tools.notebooks.exercise_cells --check    exit 1 where a notebook is behind
+    python -m book.tools.notebooks.exercise_cells --folder F the exercises of your own folder F
 
 The cells carry the tag `exercise` and are replaced; a cell whose text is unchanged keeps its
-outputs. The exercises are the files of lib/unrolled/teaching/exercises/c<chapter>.
+outputs. The exercises are the files of lib/unrolled/teaching/exercises/c<chapter>, or of F, which
+has the same form; then chapters without a folder in F stay as they are.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -26,13 +29,15 @@ from unrolled.teaching.exercises.engine.wire import decode
 from book.tools.notebooks import chapter_paths, read, tags, write
 
 TAG = "exercise"
+WIDTH = 78  # columns of an example's code
 HEADING = re.compile(r"^## Exercises\s*$", re.MULTILINE)
 
 
-def of_chapter(path: Path) -> list[Exercise]:
-    """The exercises of a notebook, in order; none if it has no package."""
+def of_chapter(path: Path, folder: Path = exercises.HOME) -> list[Exercise]:
+    """The exercises of a notebook, in order; none if the folder has none for it."""
     slug = f"c{path.stem}"
-    return [exercises.load(f"{slug}/{name}") for name in exercises.chapters().get(slug, ())]
+    names = exercises.chapters(folder).get(slug, ())
+    return [exercises.load(f"{slug}/{name}", folder) for name in names]
 
 
 def render(notebook: NotebookNode, items: list[Exercise]) -> None:
@@ -60,11 +65,12 @@ def _keep_output(new: NotebookNode, old: NotebookNode | None) -> NotebookNode:
 
 def cells(exercise: Exercise, number: int) -> list[NotebookNode]:
     """The four cells: statement, starter, check, folded solution."""
-    name = exercise.name
+    name, folder = exercise.name, exercise.path.parent.parent
+    elsewhere = "" if folder == exercises.HOME else f', folder="{folder}"'
     made = [
         new_markdown_cell(statement(exercise, number)),
         new_code_cell(exercise.starter),
-        new_code_cell(f'check("{name}", {name})'),
+        new_code_cell(f'check("{name}", {name}{elsewhere})'),
         new_markdown_cell(folded_solution(exercise)),
     ]
     for cell, part in zip(made, ("statement", "starter", "check", "solution"), strict=True):
@@ -90,17 +96,29 @@ def examples(exercise: Exercise) -> list[str]:
     calls = exercise.calls(seed=0)
     for call, outcome in zip(calls, outcomes_of(exercise, exercise.solution, calls), strict=True):
         if call.visible and "value" in outcome:
-            args = ", ".join(_source(a) for a in call.args)
-            shown.append(f"{exercise.name}({args})\n# {_source(decode(outcome['value']))}")
+            result = textwrap.wrap(_source(decode(outcome["value"])), WIDTH - 4)
+            shown.append(_call(exercise.name, call.args) + "\n# " + "\n#   ".join(result))
     return ["For example:\n\n```python\n" + "\n\n".join(shown) + "\n```"] if shown else []
+
+
+def _call(name: str, args: tuple) -> str:
+    """The call as Python; on several lines where one is too short."""
+    shown = [_source(arg) for arg in args]
+    line = f"{name}({', '.join(shown)})"
+    if len(line) <= WIDTH:
+        return line
+    layout = {"initial_indent": "    ", "subsequent_indent": "        ", "break_on_hyphens": False}
+    parts = [textwrap.fill(text + ",", WIDTH, break_long_words=False, **layout) for text in shown]
+    return "\n".join([f"{name}(", *parts, ")"])
 
 
 def _source(value: object) -> str:
     with np.printoptions(precision=4, suppress=True):
         text = repr(value)
+    text = re.sub(r"\d+\.\d{7,}(e-?\d+)?", lambda number: f"{float(number[0]):.6g}", text)
     if not re.search(r"\b(array|tensor)\(", text):
         return text
-    text = re.sub(r"\s+", " ", text).replace("[ ", "[").replace(" ,", ",")
+    text = re.sub(r"\s+", " ", text).replace("[ ", "[").replace(" ,", ",").replace(" ]", "]")
     return re.sub(r"(?<![\w.])(array|tensor)\(", _with_module, text)
 
 
@@ -115,11 +133,11 @@ def folded_solution(exercise: Exercise) -> str:
     return "\n\n".join([head, code, exercise.explanation, "</details>"])
 
 
-def behind(path: Path) -> bool:
+def behind(path: Path, folder: Path = exercises.HOME) -> bool:
     """Whether the notebook's exercise cells differ from what the files give."""
     notebook = read(path)
     before = [(cell.id, cell.source) for cell in notebook.cells]
-    render(notebook, of_chapter(path))
+    render(notebook, of_chapter(path, folder))
     return before != [(cell.id, cell.source) for cell in notebook.cells]
 
 
@@ -127,13 +145,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("chapters", nargs="*")
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--folder", type=Path, default=exercises.HOME, metavar="YOUR-EXERCISES")
     options = parser.parse_args()
-    late = [path for path in chapter_paths(options.chapters) if behind(path)]
+    folder = options.folder
+    given = [
+        p for p in chapter_paths(options.chapters) if f"c{p.stem}" in exercises.chapters(folder)
+    ]
+    late = [path for path in given if behind(path, folder)]
     for path in late:
         print(f"{path.name}: exercises {'are behind their files' if options.check else 'written'}")
         if not options.check:
             notebook = read(path)
-            render(notebook, of_chapter(path))
+            render(notebook, of_chapter(path, folder))
             write(notebook, path)
     return int(options.check and bool(late))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import secrets
+from pathlib import Path
 from typing import Any
 
 from unrolled.teaching import exercises
@@ -14,23 +15,29 @@ from unrolled.teaching.exercises.engine.marking import Report, mark, outcomes_of
 _MISSING = object()
 
 
-def check(name: str, answer: Any = _MISSING, *, seed: int | None = None) -> None:
+def check(
+    name: str, answer: Any = _MISSING, *, seed: int | None = None, folder: str | Path | None = None
+) -> None:
     """Print what the exercise's tests say of answer: ✓ passed, ✗ with the reason, ○ not written.
 
     name is the exercise's, "softmax" or "c07_backprop/softmax". The inputs are drawn anew at each
-    call; `seed` repeats those of an earlier one. Raises ValueError for an unknown name and
-    TypeError where name is not a string or the answer was left out.
+    call; `seed` repeats those of an earlier one. `folder` holds exercises of your own, in the form
+    of the book's. Raises ValueError for an unknown name and TypeError where name is not a string
+    or the answer was left out.
     """
     if not isinstance(name, str):
         raise TypeError(f'the name comes first: check("softmax", softmax), got {describe(name)}')
     if answer is _MISSING:
         raise TypeError(f'pass your answer as well: check("{name}", …)')
-    exercise = exercises.load(name)
+    exercise = exercises.load(name, exercises.HOME if folder is None else folder)
     chosen = secrets.randbelow(10_000) if seed is None else seed
     report = examine(exercise, answer, chosen)
     print(report.text)
     if report.state == "failed" and not exercise.is_value and report.n_tests:
-        print(f'  The same inputs again: check("{name}", {exercise.name}, seed={chosen})')
+        own = getattr(answer, "__name__", "")
+        shown = [f'"{name}"', own if own.isidentifier() else "…", f"seed={chosen}"]
+        shown += [] if folder is None else [f'folder="{folder}"']
+        print(f"  The same inputs again: check({', '.join(shown)})")
 
 
 def examine(exercise: Exercise, answer: Any, seed: int) -> Report:

@@ -1,42 +1,49 @@
-"""The exercises: one Python file each, one package per chapter (`c07_backprop` for chapter 7).
+"""The exercises: one Python file each, one folder per chapter (`c07_backprop` for chapter 7).
 
-A chapter's package lists its exercises in `order`, the order in which the book shows them. `engine`
-reads the files and marks answers.
+A chapter's folder lists its exercises in `order` in its `__init__.py`, the order in which the book
+shows them; `left_out` names files that are there and not shown. `engine` reads the files and marks
+answers. A folder of one's own has the same form and may stand anywhere.
 """
 
 from __future__ import annotations
 
 import difflib
-import importlib
-import pkgutil
+import runpy
 from functools import cache
+from pathlib import Path
 
 from unrolled.teaching.exercises.engine import Exercise
 
-
-@cache
-def chapters() -> dict[str, tuple[str, ...]]:
-    """The exercises' names by chapter package, in the book's order."""
-    found = sorted(m.name for m in pkgutil.iter_modules(__path__) if m.ispkg and m.name != "engine")
-    return {slug: _order(slug) for slug in found}
-
-
-def _order(slug: str) -> tuple[str, ...]:
-    return tuple(getattr(importlib.import_module(f"{__name__}.{slug}"), "order", ()))
+HOME = Path(__file__).parent
 
 
 @cache
-def load(name: str) -> Exercise:
-    """The exercise "softmax" or "c07_backprop/softmax".
+def chapters(folder: str | Path = HOME, listed: str = "order") -> dict[str, tuple[str, ...]]:
+    """The exercises' names by chapter, in the book's order; or those in `left_out`.
+
+    Raises ValueError for a folder without chapters.
+    """
+    found = sorted(Path(folder).glob("c[0-9]*/__init__.py"))
+    if not found:
+        raise ValueError(f"no exercises in {str(folder)!r}; expected c07_backprop/__init__.py, …")
+    return {path.parent.name: tuple(runpy.run_path(str(path)).get(listed, ())) for path in found}
+
+
+@cache
+def load(name: str, folder: str | Path = HOME) -> Exercise:
+    """The exercise "softmax" or "c07_backprop/softmax" of the folder; or of a path to its file.
 
     Raises ValueError, with the names that are closest, for an unknown one.
     """
-    places = [(slug, n) for slug, names in chapters().items() for n in names]
+    if name.endswith(".py"):
+        return Exercise.read(Path(folder) / name)
+    lists = [chapters(folder, listed).items() for listed in ("order", "left_out")]
+    places = [(slug, n) for both in lists for slug, names in both for n in names]
     found = [(slug, n) for slug, n in places if name in (n, f"{slug}/{n}")]
     if len(found) != 1:
         raise ValueError(_not_one(name, found, [n for _, n in places]))
     slug, n = found[0]
-    return Exercise.from_module(importlib.import_module(f"{__name__}.{slug}.{n}"))
+    return Exercise.read(Path(folder) / slug / f"{n}.py")
 
 
 def _not_one(name: str, found: list[tuple[str, str]], known: list[str]) -> str:

@@ -52,7 +52,7 @@ def tests(rng):
     starts = rng.integers(0, len(text) - 6000, size=3)
     for start, order in zip(starts.tolist(), (2, 3, 5), strict=True):
         yield call(text[start : start + 4000], text[start + 4000 : start + 6000], order)
-    yield call("the cheese ate the mouse " * 9, "the mouse ate the cheese ", 3, visible=True)
+    yield call("the cheese ate the mouse", "the mouse ate", 2, visible=True)
 
 
 # %% oracle

@@ -55,7 +55,7 @@ does not depend on keep the gradient 0.
 """
 
 
-# %% tests
+# %% use
 class Tape(list):
     """A list that can be read some fifty times for each pair of values, and then refuses."""
 
@@ -72,6 +72,7 @@ def use(answer, parents, partials):
     return answer(Tape(parents), Tape(partials))
 
 
+# %% tests
 def tape(rng, n, n_inputs=2):
     """A random tape on which values are used several times, not at all, or twice by one value."""
     parents, partials = [()] * n_inputs, [()] * n_inputs

@@ -44,7 +44,7 @@ is looked at. All three are whole numbers, so $p + n + f < \tfrac12$ says that a
 """
 
 
-# %% tests
+# %% use
 def use(answer, strings):
     """The verdicts of the network on the strings."""
     weights = answer()
@@ -65,6 +65,7 @@ def use(answer, strings):
     return verdicts
 
 
+# %% tests
 def balanced_string(rng, n):
     steps = rng.permutation([1] * n + [-1] * (n + 1))
     start = int(np.cumsum(steps).argmin()) + 1

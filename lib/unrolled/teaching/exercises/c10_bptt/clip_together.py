@@ -37,14 +37,7 @@ all entries are 0, there is nothing to divide by and nothing to clip.
 
 
 # %% tests
-def use(answer, gradients, limit):
-    before = [g.copy() for g in gradients]
-    output = answer(gradients, limit)
-    if not isinstance(output, tuple):
-        return output
-    clipped, norm = output
-    same = all(np.array_equal(a, b) for a, b in zip(gradients, before, strict=True))
-    return {"clipped": list(clipped), "norm": norm, "the given arrays are unchanged": same}
+outputs = ("clipped", "norm")
 
 
 def tests(rng):
@@ -65,7 +58,7 @@ def oracle(gradients, limit):
 
     norm = hypot(*(float(entry) for g in gradients for entry in g.ravel()))
     clipped = [np.array(g) if norm <= limit else g / (norm / limit) for g in gradients]
-    return {"clipped": clipped, "norm": norm, "the given arrays are unchanged": True}
+    return clipped, norm
 
 
 # %% wrong

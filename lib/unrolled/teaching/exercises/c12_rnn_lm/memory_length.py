@@ -50,7 +50,7 @@ everything *before* it to stay as it was.
 """
 
 
-# %% tests
+# %% use
 def build(kind, reach, vocab_size, seed):
     """A model that reads `reach` tokens back: always, only after the token 0, or by counting."""
     rng = np.random.default_rng(seed)
@@ -78,6 +78,11 @@ def use(answer, kind, reach, vocab_size, length, seed):
     return answer(
         build(kind, reach, vocab_size, seed), vocab_size, length, np.random.default_rng(seed)
     )
+
+
+# %% tests
+def show(kind, reach, vocab_size, length, seed):
+    return f"memory_length(model, {vocab_size}, {length}, rng)"
 
 
 def tests(rng):

@@ -47,7 +47,7 @@ only. The sign is the safe test.
 """
 
 
-# %% tests
+# %% use
 def waves(T, d):
     angles = np.multiply.outer(np.arange(T), 10_000 ** (-np.arange(0, d, 2) / d))
     return np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(T, d)
@@ -89,6 +89,11 @@ def head(variant, seed, d):
 
 def use(answer, variant, seed, d):
     return answer(head(variant, seed, d), d)
+
+
+# %% tests
+def show(variant, seed, d):
+    return f"scheme_inside(scores, {d})"
 
 
 def tests(rng):

@@ -46,7 +46,7 @@ know yet that it should. With it, the mean would be diluted, the more so the sho
 """
 
 
-# %% tests
+# %% use
 def build(kind, vocab_size, setting, seed):
     """A model: one that copies, counts tokens, reads one token, or is better at late places."""
     V, rng = vocab_size, np.random.default_rng(seed)
@@ -81,6 +81,11 @@ def build(kind, vocab_size, setting, seed):
 def use(answer, kind, vocab_size, length, setting, seed):
     model = build(kind, vocab_size, setting, seed)
     return answer(model, vocab_size, length, np.random.default_rng(seed))
+
+
+# %% tests
+def show(kind, vocab_size, length, setting, seed):
+    return f"copy_gain(model, {vocab_size}, {length}, rng)"
 
 
 def tests(rng):

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from fractions import Fraction
+from math import ceil, floor, isclose, isfinite, log10
 from typing import Any
 
 import numpy as np
 
 from unrolled.teaching.exercises.engine.wire import Unknown, is_tensor
 
-_NUMBER = r"(\d+(\.\d*)?|\.\d+)"
+_NUMBER = r"(\d+(\.\d*)?|\.\d+)(e[-+]?\d{1,2})?"
 _FRACTION = re.compile(rf"\s*[-+]?{_NUMBER}\s*(/\s*{_NUMBER}\s*)?")
 _LONGEST = 99  # characters of a number that somebody has typed
+_SMALL = 12  # entries of an array that is printed whole
+_WIDTH = 74  # columns of a line that is printed
 
 
 def describe(value: Any) -> str:
@@ -35,111 +39,174 @@ def describe(value: Any) -> str:
 
 
 def difference(
-    got: Any, expected: Any, tolerance: float = 1e-9, *, reveal: bool = True, at: str = ""
+    got: Any,
+    expected: Any,
+    tolerance: float = 1e-9,
+    *,
+    by_hand: bool = False,
+    rounded: bool = False,
+    at: str = "",
 ) -> str | None:
     """How got differs from expected, or None where it does not.
 
-    Numbers x agree with e when |x − e| <= tolerance · (1 + |e|). Python's and numpy's numbers,
-    Fractions and strings such as "4/11" are all numbers; lists and tuples are alike; arrays,
-    tensors and lists are not. reveal=False keeps the expected value out of the sentence; `at` is
-    the path to this part of a larger answer.
+    Numbers x agree with e when |x − e| <= tolerance · (1 + |e|). Python's and numpy's numbers and
+    Fractions are all numbers; lists and tuples are alike; a tensor, or a list of numbers of the
+    right shape, may stand for an array. `at` names the part of a larger answer.
+
+    by_hand: the answer was worked out on paper, so strings such as "4/11" are numbers too, and the
+    sentence keeps the expected value to itself. rounded: a number also agrees with e if it is e
+    with two or more of its digits (three or more of a whole number's).
+
+    After the sentence, small arrays are printed whole, on lines of their own.
     """
-    if is_tensor(expected) and is_tensor(got):
-        got, expected = got.detach().numpy(), expected.detach().numpy()
-    if isinstance(expected, np.ndarray):
-        return _array_difference(got, expected, tolerance, reveal, at)
-    if isinstance(expected, (list, tuple)):
-        return _sequence_difference(got, expected, tolerance, reveal, at)
-    if isinstance(expected, dict):
-        return _dict_difference(got, expected, tolerance, reveal, at)
-    if isinstance(expected, (int, float, Fraction)) and not isinstance(expected, bool):
-        return _number_difference(got, expected, tolerance, reveal, at)
-    if type(got) is type(expected) and got == expected:
-        return None
-    wanted = describe(expected) if reveal else _kind(expected)
-    return f"{_where(at)}got {describe(got)}, expected {wanted}"
+    return _Comparison(tolerance, by_hand, rounded).of(got, expected, at)
 
 
-def _array_difference(got: Any, expected: np.ndarray, tol: float, reveal: bool, at: str):
-    if not isinstance(got, np.ndarray):
-        if expected.ndim == 0 and isinstance(got, (int, float)):
-            return _number_difference(got, expected.item(), tol, reveal, at)
-        return f"{_where(at)}got {describe(got)}, expected {describe(expected)}"
-    if got.shape != expected.shape:
-        return f"{_where(at)}the shape is {got.shape}, expected {expected.shape}"
-    if (got.dtype.kind == "U") != (expected.dtype.kind == "U"):
-        return f"{_where(at)}the entries are {got.dtype}, expected {expected.dtype}"
-    if got.dtype.kind not in "biufc" or expected.dtype.kind not in "biufc":
-        wrong = got != expected
-        gap = wrong.astype(float)
-    else:
+@dataclass(frozen=True)
+class _Comparison:
+    tolerance: float
+    by_hand: bool
+    rounded: bool
+
+    def of(self, got: Any, expected: Any, at: str) -> str | None:
+        got, expected = _to_numpy(got), _to_numpy(expected)
+        if self.by_hand and isinstance(expected, str):
+            number = _typed_number(expected)
+            expected = expected if number is None else number
+        if isinstance(expected, np.ndarray):
+            return self._arrays(got, expected, at)
+        if isinstance(expected, (list, tuple)):
+            return self._sequences(got, expected, at)
+        if isinstance(expected, dict):
+            return self._dicts(got, expected, at)
+        if isinstance(expected, (int, float, Fraction)) and not isinstance(expected, bool):
+            return self._numbers(got, expected, at)
+        if type(got) is type(expected) and got == expected:
+            return None
+        wanted = _kind(expected) if self.by_hand else describe(expected)
+        return f"{_where(at)}got {describe(got)}, expected {wanted}"
+
+    def _arrays(self, got: Any, expected: np.ndarray, at: str) -> str | None:
+        if isinstance(got, (list, tuple)):
+            got = _array_of_numbers(got)
+        if not isinstance(got, np.ndarray):
+            if expected.ndim == 0 and isinstance(got, (int, float)):
+                return self._numbers(got, expected.item(), at)
+            return f"{_where(at)}got {describe(got)}, expected {describe(expected)}"
+        if got.shape != expected.shape:
+            return f"{_where(at)}the shape is {got.shape}, expected {expected.shape}"
+        if (got.dtype.kind == "U") != (expected.dtype.kind == "U"):
+            return f"{_where(at)}the entries are {got.dtype}, expected {expected.dtype}"
         if expected.dtype.kind in "iub" and got.dtype.kind in "fc":
             return f"{_where(at)}the numbers are {got.dtype}, expected whole ones (integers)"
-        with np.errstate(all="ignore"):
-            wrong = ~np.isclose(got, expected, rtol=tol, atol=tol, equal_nan=True)
-            gap = np.abs(got.astype(complex) - expected.astype(complex))
-    if not wrong.any():
-        return None
-    complaint = _worst(got, expected, wrong, gap, reveal, at)
-    if expected.dtype == np.float64 and got.dtype in (np.float16, np.float32):
-        complaint += f" (your numbers are {got.dtype}, expected float64)"
-    return complaint
+        if expected.dtype.kind == "U":
+            wrong = got != expected
+            gap = wrong.astype(float)
+        else:
+            tol = self.tolerance
+            with np.errstate(all="ignore"):
+                wrong = ~np.isclose(got, expected, rtol=tol, atol=tol, equal_nan=True)
+                gap = np.abs(got.astype(complex) - expected.astype(complex))
+        if not wrong.any():
+            return None
+        coarse = expected.dtype == np.float64 and got.dtype in (np.float16, np.float32)
+        if coarse and np.allclose(got, expected, 1e-5, 1e-5, equal_nan=True):
+            return f"{_where(at)}right to the digits of {got.dtype} only; compute in float64"
+        return self._worst(got, expected, wrong, gap, at) + self._both(got, expected)
+
+    def _worst(self, got, expected, wrong, gap, at: str) -> str:
+        broken = wrong & ~np.isfinite(got) if got.dtype.kind in "fc" else np.zeros_like(wrong)
+        if broken.any():
+            index = tuple(int(i) for i in np.argwhere(broken)[0])
+            says = "is not finite"
+        else:
+            gap = np.where(wrong, np.nan_to_num(gap, nan=np.inf), -1.0)
+            index = tuple(int(i) for i in np.unravel_index(gap.argmax(), gap.shape))
+            says = "differs most"
+        place = index[0] if len(index) == 1 else index
+        return f"{_where(at)}{says} at {place}: {self._pair(got[index], expected[index])}"
+
+    def _both(self, got: np.ndarray, expected: np.ndarray) -> str:
+        """Small arrays as lines: one above the other, and matrices side by side."""
+        if self.by_hand or not 1 < expected.size <= _SMALL or expected.ndim > 2:
+            return ""
+        mine, right = _rows(got), _rows(expected)
+        if expected.ndim == 1:
+            lines = [f"got       {mine[0]}", f"expected  {right[0]}"]
+        else:
+            width = max(len(mine[0]), len("got"))
+            pairs = zip(["got", *mine], ["expected", *right], strict=True)
+            lines = [f"{a:<{width}}  {b}" for a, b in pairs]
+        return "".join("\n" + line for line in lines if max(map(len, lines)) <= _WIDTH)
+
+    def _sequences(self, got: Any, expected: list | tuple, at: str) -> str | None:
+        if isinstance(got, np.ndarray) and got.ndim:
+            got = list(got) if got.ndim > 1 else got.tolist()
+        if not isinstance(got, (list, tuple)):
+            return f"{_where(at)}got {describe(got)}, expected {describe(expected)}"
+        if len(got) != len(expected):
+            return f"{_where(at)}has {len(got)} parts, expected {len(expected)}"
+        parts = enumerate(zip(got, expected, strict=True))
+        return _first(self.of(g, e, f"{at}[{i}]") for i, (g, e) in parts)
+
+    def _dicts(self, got: Any, expected: dict, at: str) -> str | None:
+        if not isinstance(got, dict):
+            return f"{_where(at)}got {describe(got)}, expected a dict"
+        missing = [f"the key {key!r} is missing" for key in expected if key not in got]
+        extra = [f"the key {key!r} does not belong" for key in got if key not in expected]
+        if missing or extra:
+            return _where(at) + "; ".join(missing[:1] + extra[:1])
+        return _first(self.of(got[k], e, f"{at}[{k!r}]") for k, e in expected.items())
+
+    def _numbers(self, got: Any, expected: float | Fraction, at: str) -> str | None:
+        number = _typed_number(got) if self.by_hand and isinstance(got, str) else _as_number(got)
+        if number is None:
+            wanted = "a number" if self.by_hand else describe(expected)
+            return f"{_where(at)}got {describe(got)}, expected {wanted}"
+        size, tol = _as_float(number), self.tolerance
+        if np.isclose(size, float(expected), rtol=tol, atol=tol, equal_nan=True):
+            return None
+        if (self.by_hand or self.rounded) and _is_rounded(size, float(expected)):
+            return None if self.rounded else f"{_where(at)}{self._too_coarse(number, expected)}"
+        if isinstance(number, float) and not isfinite(number):
+            return f"{_where(at)}is not finite: {self._pair(number, expected)}"
+        return f"{_where(at)}{self._pair(number, expected)}"
+
+    def _too_coarse(self, number: float | Fraction, expected: float | Fraction) -> str:
+        whole = float(expected).is_integer()
+        digits = "all digits" if whole else f"{ceil(-log10(self.tolerance))} digits or a fraction"
+        return f"{_short(number, 8)} is rounded; give {digits}"
+
+    def _pair(self, got: Any, expected: Any) -> str:
+        if self.by_hand:
+            return f"{_short(got, 8)} is not right"
+        for digits in (4, 8, 17):
+            texts = _short(got, digits), _short(expected, digits)
+            if texts[0] != texts[1]:
+                break
+        return f"got {texts[0]}, expected {texts[1]}"
 
 
-def _worst(got, expected, wrong, gap, reveal: bool, at: str) -> str:
-    broken = wrong & ~np.isfinite(got) if got.dtype.kind in "fc" else np.zeros_like(wrong)
-    if broken.any():
-        index = tuple(int(i) for i in np.argwhere(broken)[0])
-        says = "is not finite"
-    else:
-        gap = np.where(wrong, np.nan_to_num(gap, nan=np.inf), -1.0)
-        index = tuple(int(i) for i in np.unravel_index(gap.argmax(), gap.shape))
-        says = "differs most"
-    place = index[0] if len(index) == 1 else index
-    return f"{_where(at)}{says} at {place}: {_pair(got[index], expected[index], reveal)}"
+def _to_numpy(value: Any) -> Any:
+    return value.detach().cpu().numpy() if is_tensor(value) else value
 
 
-def _sequence_difference(got: Any, expected: list | tuple, tol: float, reveal: bool, at: str):
-    if isinstance(got, np.ndarray) and got.ndim:
-        got = list(got) if got.ndim > 1 else got.tolist()
-    if not isinstance(got, (list, tuple)):
-        return f"{_where(at)}got {describe(got)}, expected {describe(expected)}"
-    if len(got) != len(expected):
-        return f"{_where(at)}has {len(got)} parts, expected {len(expected)}"
-    parts = enumerate(zip(got, expected, strict=True))
-    return _first(difference(g, e, tol, reveal=reveal, at=f"{at}[{i}]") for i, (g, e) in parts)
+def _array_of_numbers(value: list | tuple) -> Any:
+    """The array that nested lists of numbers stand for; the value itself if they do not."""
+    try:
+        array = np.array(value)
+    except (ValueError, OverflowError):  # rows of several lengths
+        return value
+    return array if array.dtype.kind in "biufc" and array.size else value
 
 
-def _dict_difference(got: Any, expected: dict, tol: float, reveal: bool, at: str):
-    if not isinstance(got, dict):
-        return f"{_where(at)}got {describe(got)}, expected a dict"
-    missing = [f"the key {key!r} is missing" for key in expected if key not in got]
-    extra = [f"the key {key!r} does not belong" for key in got if key not in expected]
-    if missing or extra:
-        return _where(at) + "; ".join(missing[:1] + extra[:1])
-    parts = expected.items()
-    return _first(difference(got[k], e, tol, reveal=reveal, at=f"{at}[{k!r}]") for k, e in parts)
-
-
-def _number_difference(got: Any, expected: float | Fraction, tol: float, reveal: bool, at: str):
-    number = _as_number(got)
-    if number is None:
-        wanted = describe(expected) if reveal else "a number"
-        return f"{_where(at)}got {describe(got)}, expected {wanted}"
-    size = _as_float(number)
-    if np.isclose(size, float(expected), rtol=tol, atol=tol, equal_nan=True):
-        return None
-    if isinstance(number, float) and not np.isfinite(size):
-        return f"{_where(at)}is not finite: {_pair(number, expected, reveal)}"
-    return f"{_where(at)}{_pair(number, expected, reveal)}"
+def _rows(array: np.ndarray) -> list[str]:
+    with np.printoptions(precision=4, suppress=True, linewidth=1000):
+        return str(np.atleast_2d(array))[1:-1].replace("\n ", "\n").split("\n")
 
 
 def _as_number(value: Any) -> float | Fraction | None:
-    if isinstance(value, str):
-        return _typed_number(value)
     if isinstance(value, np.ndarray) and value.ndim == 0:
-        value = value.item()
-    if is_tensor(value) and value.ndim == 0:
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
         return None
@@ -162,14 +229,15 @@ def _as_float(number: float | Fraction) -> float:
         return np.inf if number > 0 else -np.inf
 
 
-def _pair(got: Any, expected: Any, reveal: bool) -> str:
-    if not reveal:
-        return f"{_short(got)} is not right"
-    for digits in (4, 8, 17):
-        texts = _short(got, digits), _short(expected, digits)
-        if texts[0] != texts[1]:
-            break
-    return f"got {texts[0]}, expected {texts[1]}"
+def _is_rounded(x: float, e: float) -> bool:
+    """Whether x is e, rounded or cut off after two to six digits, three or more if e is whole."""
+    if not e or not isfinite(x) or not isfinite(e):
+        return False
+    for digits in range(3 if e.is_integer() else 2, 7):
+        unit = 10.0 ** (floor(log10(abs(e))) + 1 - digits)
+        if any(isclose(x, n * unit, rel_tol=1e-9) for n in (round(e / unit), int(e / unit))):
+            return True
+    return False
 
 
 def _short(value: Any, digits: int = 4) -> str:
@@ -184,7 +252,8 @@ def _kind(value: Any) -> str:
 
 
 def _where(at: str) -> str:
-    return f"at {at}: " if at else ""
+    """The beginning of a sentence about a part: its name, or its index in a list."""
+    return f"at {at}: " if at.startswith("[") else f"{at}: " if at else ""
 
 
 def _first(complaints: Any) -> str | None:

@@ -5,23 +5,31 @@
     The statement, in Markdown.
     \"""
     import numpy as np
-    from unrolled.teaching.exercises.engine import call
+    from unrolled.teaching.exercises.engine import call, swap
 
     kind, level, points = "code", 1, 2      # code | paper | experiment; level 1–3
 
     # %% starter                            (optional: made from the solution where it is missing)
     # %% solution                           the function, class or value named like the file
     # %% explanation                        explanation = r\"""why, in Markdown\"""
+    # %% use                                def use(answer, *args): …    (optional)
     # %% tests                              def tests(rng): yield call(…)
     # %% oracle                             def oracle(*args): the answer, in a second way
     # %% wrong                              wrong = {"what is wrong": a wrong answer, …}
 
 The answer is a callable (tests yield its calls) or a value (of a paper exercise, say; then there
-are no tests and `tolerance` may be set). Optional functions: `use(answer, *args)` says how the
-answer is used where a plain call would not do, and may return only what can cross as JSON
-(see `wire`); `judge(output, *args)` returns a complaint or None where the right answer is not
-unique. Wrong answers explain themselves: who computes what a wrong answer computes is told its
-key, so a key is a clause such as "the maximum is not subtracted first".
+are no tests and `tolerance` may be set). Where the answer is a tuple, `outputs` names its parts.
+`judge(output, *args)` returns a complaint or None where the right answer is not unique.
+
+`use(answer, *args)` says how the answer is used where a plain call would not do, and returns only
+what can cross as JSON (see `wire`). Its cell runs beside the student's answer, away from the rest
+of the file: it sees the file's imports (but for those from `unrolled.teaching`) and itself. `show`,
+in the cell of the tests, then gives the call as the reader would write it.
+
+A wrong answer is a change of the solution's text, `swap("+=", "=")`; or a function or value of its
+own; or, where the answer is a dict, the entries that differ from the solution's. Wrong answers
+explain themselves: who computes what a wrong answer computes is told its key, so a key is a clause
+such as "the maximum is not subtracted first".
 
 The oracle guards the solution, and only the tests of the book read it: neither the notebook nor
 `check` does. It takes a test's arguments (none where the answer is a value; `use` stays out of it)
@@ -34,22 +42,26 @@ there is a `judge`, the oracle's answer has to please the judge.
 from __future__ import annotations
 
 import ast
+import importlib.util
 import inspect
 import json
 import re
+import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from textwrap import dedent
-from types import ModuleType
 from typing import Any
 
 import numpy as np
+
+from unrolled.teaching.exercises.engine.swap import Swap
 
 KINDS = ("code", "paper", "experiment")
 VALUE_TOLERANCE = 5e-3  # a value worked out by hand is given to about three digits
 CALL_TOLERANCE = 1e-9
 ORACLE_TOLERANCE = 1e-6
-OPTIONAL = ("tolerance", "tests", "use", "judge", "oracle", "oracle_tolerance")
+OPTIONAL = ("tolerance", "outputs", "tests", "show", "judge", "oracle", "oracle_tolerance")
 
 
 @dataclass(frozen=True)
@@ -71,9 +83,9 @@ def call(
 
 @dataclass(frozen=True)
 class Exercise:
-    """An exercise read from its module. All texts are Markdown or Python source."""
+    """An exercise read from its file. All texts are Markdown or Python source."""
 
-    chapter: str  # slug of the package, "c07_backprop"
+    chapter: str  # slug of the folder, "c07_backprop"
     name: str
     title: str
     statement: str
@@ -86,9 +98,15 @@ class Exercise:
     explanation: str
     wrong: dict[str, Any]
     is_value: bool
+    path: Path
+    source: str  # the text of the whole file
+    names: dict[str, Any] = field(repr=False)  # everything that the file defines
     tolerance: float = VALUE_TOLERANCE
+    outputs: tuple[str, ...] = ()
     tests: Callable[[np.random.Generator], Iterator[Call]] | None = None
     use: Callable[..., Any] | None = None
+    use_source: str = ""  # all that a sandbox has to run besides the answer
+    show: Callable[..., str] | None = None
     judge: Callable[..., str | None] | None = None
     oracle: Callable[..., Any] | None = None
     oracle_tolerance: float = ORACLE_TOLERANCE
@@ -109,28 +127,32 @@ class Exercise:
         return calls
 
     @staticmethod
-    def from_module(module: ModuleType) -> Exercise:
-        """Read an exercise; ValueError names the file and what it lacks."""
-        return _read(module)
+    def read(path: str | Path) -> Exercise:
+        """Run and read the file of an exercise; ValueError names the file and what it lacks."""
+        path = Path(path).resolve()
+        spec = importlib.util.spec_from_file_location(f"{path.parent.name}.{path.stem}", path)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module  # where a dataclass in the file looks for itself
+        spec.loader.exec_module(module)
+        return _read(path, vars(module))
 
 
-def _read(module: ModuleType) -> Exercise:
-    *_, chapter, name = ("", *module.__name__.split("."))
-    source = inspect.getsource(module)
-    found = vars(module)
+def _read(path: Path, found: dict[str, Any]) -> Exercise:
+    chapter, name = path.parent.name, path.stem
+    source = path.read_text(encoding="utf-8")
 
     def need(ok: Any, what: str) -> None:
         if not ok:
             raise ValueError(f"exercise {chapter}/{name}: {what}")
 
-    title, _, statement = (inspect.getdoc(module) or "").partition("\n")
+    title, _, statement = inspect.cleandoc(found["__doc__"] or "").partition("\n")
     need(title and statement.strip(), "the docstring holds a title, an empty line, a statement")
     need(found.get("kind") in KINDS, f"kind is one of {KINDS}, got {found.get('kind')!r}")
     need(found.get("level") in (1, 2, 3), f"level is 1, 2 or 3, got {found.get('level')!r}")
     points = found.get("points")
     need(isinstance(points, int) and points > 0, f"points is a whole number, got {points!r}")
     need(name in found, f"nothing is named {name!r}, like the file")
-    cells = _cells(source)
+    head, cells = _cells(source)
     sections = dict(cells)
     need(len(sections) == len(cells), f"a cell stands once, got {[cell for cell, _ in cells]}")
     need("solution" in sections, "there is no cell '# %% solution'")
@@ -140,6 +162,11 @@ def _read(module: ModuleType) -> Exercise:
     is_value = not callable(solution)
     need(is_value or "tests" in found, "`tests(rng)` is missing")
     _check_oracle(found, sections, need)
+    need(
+        not {"use"} & (found.keys() | sections) or "def use(" in sections.get("use", ""),
+        "how an answer is used is `def use(answer, *args)` in a cell '# %% use'",
+    )
+    use_source = f"{_imports(head)}\n\n{sections['use']}\n" if "use" in found else ""
     starter = found.get("starter")
     return Exercise(
         chapter=chapter,
@@ -153,8 +180,13 @@ def _read(module: ModuleType) -> Exercise:
         solution=solution,
         solution_source=sections["solution"],
         explanation=dedent(found["explanation"]).strip(),
-        wrong=found["wrong"],
+        wrong=_wrong_answers(name, found, sections["solution"], need),
         is_value=is_value,
+        path=path,
+        source=source,
+        names=found,
+        use=_run(use_source)["use"] if use_source else None,
+        use_source=use_source,
         **{part: found[part] for part in OPTIONAL if part in found},
     )
 
@@ -172,9 +204,39 @@ def _check_oracle(found: dict[str, Any], sections: dict[str, str], need: Callabl
     )
 
 
-def _cells(source: str) -> list[tuple[str, str]]:
-    parts = re.split(r"(?m)^# %% *(\w+).*$\n?", source)
-    return list(zip(parts[1::2], (p.strip() for p in parts[2::2]), strict=True))
+def _cells(source: str) -> tuple[str, list[tuple[str, str]]]:
+    """What stands above the first cell, and the cells by name."""
+    head, *parts = re.split(r"(?m)^# %% *(\w+).*$\n?", source)
+    return head, list(zip(parts[::2], (p.strip() for p in parts[1::2]), strict=True))
+
+
+def _imports(head: str) -> str:
+    """The imports above the first cell, but for the engine's own."""
+    found = (n for n in ast.parse(head).body if isinstance(n, (ast.Import, ast.ImportFrom)))
+    lines = [ast.unparse(node) for node in found]
+    return "\n".join(line for line in lines if "unrolled.teaching" not in line)
+
+
+def _run(source: str) -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    exec(compile(source, "<use>", "exec"), names)
+    return names
+
+
+def _wrong_answers(name: str, found: dict[str, Any], source: str, need: Callable) -> dict[str, Any]:
+    """The wrong answers themselves: changes of the solution's text made, dicts completed."""
+    answers, right = {}, found[name]
+    for mistake, answer in found["wrong"].items():
+        if isinstance(answer, Swap):
+            try:
+                answer = answer.answer(name, source, found)
+            except (ValueError, SyntaxError) as error:
+                need(False, f"wrong[{mistake!r}]: {error}")
+        if isinstance(right, dict) and isinstance(answer, dict):
+            need(answer.keys() <= right.keys(), f"wrong[{mistake!r}] has other keys")
+            answer = right | answer
+        answers[mistake] = answer
+    return answers
 
 
 def _starter(name: str, solution: Any, sections: dict[str, str]) -> str:

@@ -31,7 +31,10 @@ _USES_ELLIPSIS = re.compile(r"'ellipsis'|(of|type|not|to) ellipsis")
 
 @dataclass(frozen=True)
 class Report:
-    """What came of an answer. state: "passed", "failed", "unwritten"."""
+    """What came of an answer. state: "passed", "failed", "unwritten".
+
+    n_passed of n_tests: the tests of a function or class; the parts of a value.
+    """
 
     name: str
     state: str
@@ -103,60 +106,92 @@ def outcomes_of(exercise: Exercise, answer: Any, calls: list[Call]) -> list[Outc
     return run(answer, [encode(call.args) for call in calls], exercise.use)
 
 
-def mark(exercise: Exercise, calls: list[Call], outcomes: list[Outcome]) -> Report:
-    """Hold the outcomes against the reference; the report speaks of the first failing test."""
+def mark(
+    exercise: Exercise,
+    calls: list[Call],
+    outcomes: list[Outcome],
+    planned: dict[str, list[Outcome]] | None = None,
+) -> Report:
+    """Compare the outcomes with the reference's; the report speaks of the first failing test.
+
+    planned: what the wrong answers do on these calls, from `planned_outcomes`, for whoever marks
+    many answers; computed where it is not given and something failed.
+    """
     expected = outcomes_of(exercise, exercise.solution, calls)
+    if exercise.is_value:
+        return _mark_value(exercise, calls, outcomes, expected, planned)
     tests = list(zip(calls, outcomes, expected, strict=True))
-    complaints = [_complaint(exercise, *test) for test in tests]
-    n, n_passed = len(calls), sum(c is None for c in complaints)
+    complaints = [_complaints(exercise, *test) for test in tests]
+    n, n_passed = len(calls), complaints.count([])
     if n_passed == n:
-        lines = (f"all {n} tests passed" if n > 1 else "right",)
-        return Report(exercise.name, "passed", lines, n, n)
-    first = next(i for i, c in enumerate(complaints) if c is not None)
+        return Report(exercise.name, "passed", (_all_passed(n),), n, n)
+    first = next(i for i, found in enumerate(complaints) if found)
     if _unwritten(outcomes[first]):
         return Report(exercise.name, "unwritten", ("not written yet",), n_passed, n)
-    lines = [complaints[first]]
-    if not exercise.is_value:
-        lines = [f"{n_passed} of {n} tests passed; the first that fails is", *lines]
-        lines[1] = f"{_show_call(exercise, calls[first])}: {lines[1]}"
-    cause = _diagnosis(exercise, calls, outcomes)
-    if cause:
-        lines.append(f"Likely cause: {cause}.")
+    lines = [f"{n_passed} of {n} tests passed; the first that fails:"]
+    lines += [*_show_call(exercise, calls[first]), *complaints[first]]
+    lines += _causes(exercise, calls, outcomes, expected, planned)
     if calls[first].hint:
         lines.append(f"Hint: {calls[first].hint}")
     return Report(exercise.name, "failed", tuple(lines), n_passed, n)
 
 
-def _complaint(exercise: Exercise, call: Call, outcome: Outcome, expected: Outcome) -> str | None:
+def _all_passed(n: int) -> str:
+    return f"all {n} tests passed" if n > 1 else "right"
+
+
+def _complaints(exercise: Exercise, call: Call, outcome: Outcome, expected: Outcome) -> list[str]:
+    """The lines that say what is wrong with the outcome of a call; none if it is right."""
     if _unwritten(outcome):
-        return "not written yet"
+        return ["not written yet"]
     if "error" in outcome or "error" in expected:
-        return _error_complaint(outcome, expected)
+        return _error_complaints(outcome, expected)
     got, right = decode(outcome["value"]), decode(expected["value"])
     if got is None and right is not None:
-        return (
-            "the answer is None" if exercise.is_value else "returned None: is a `return` missing?"
-        )
+        return ["returned None: is a `return` missing?"]
     if exercise.judge:
-        complaint = _judged(exercise, got, right, call)
+        found = [_judged(exercise, got, right, call)]
     else:
-        complaint = difference(got, right, call.tolerance, reveal=not exercise.is_value)
-    if complaint is None and outcome["mutated"] and not expected["mutated"]:
+        found = _differences(exercise, got, right, call.tolerance)
+    lines = [line for complaint in found if complaint for line in complaint.split("\n")]
+    if not lines and outcome["mutated"] and not expected["mutated"]:
         which = ", ".join(str(i + 1) for i in outcome["mutated"])
-        complaint = f"changes its own input (argument {which}); work on a copy"
-    return complaint
+        lines = [f"changes its own input (argument {which}); work on a copy"]
+    return lines
 
 
-def _error_complaint(outcome: Outcome, expected: Outcome) -> str | None:
+def _differences(exercise: Exercise, got: Any, right: Any, tolerance: float) -> list[str | None]:
+    """One difference, or one for each part that has a name."""
+    parts, wanted = _parts(exercise, got), _parts(exercise, right)
+    if wanted is None:
+        return [difference(got, right, tolerance)]
+    if parts is None or parts.keys() != wanted.keys():
+        names = ", ".join(wanted)
+        form = f"the tuple ({names})" if exercise.outputs else f"a dict with the keys {names}"
+        found = difference(got, right, tolerance) if isinstance(got, dict) else None
+        return [found or f"got {describe(got)}, expected {form}"]
+    return [difference(parts[name], wanted[name], tolerance, at=name) for name in wanted]
+
+
+def _parts(exercise: Exercise, output: Any) -> dict[str, Any] | None:
+    """The parts of an output by name: of a dict, or of a tuple where the exercise names them."""
+    if isinstance(output, dict):
+        return output if all(isinstance(key, str) for key in output) else None
+    if isinstance(output, (tuple, list)) and 0 < len(output) == len(exercise.outputs):
+        return dict(zip(exercise.outputs, output, strict=True))
+    return None
+
+
+def _error_complaints(outcome: Outcome, expected: Outcome) -> list[str]:
     if "error" not in outcome:
         got = describe(decode(outcome["value"]))
-        return f"returned {got}, but it must raise {expected['error']['type']}"
+        return [f"returned {got}, but it must raise {expected['error']['type']}"]
     error = outcome["error"]
     if "error" in expected and error["type"] == expected["error"]["type"]:
-        return None
+        return []
     where = f" (line {error['line']}: `{error['text']}`)" if error["line"] else ""
     wanted = f"; it must raise {expected['error']['type']}" if "error" in expected else ""
-    return f"raised {error['type']}: {error['message']}{where}{wanted}"
+    return [f"raised {error['type']}: {error['message']}{where}{wanted}"]
 
 
 def _judged(exercise: Exercise, got: Any, right: Any, call: Call) -> str | None:
@@ -166,6 +201,46 @@ def _judged(exercise: Exercise, got: Any, right: Any, call: Call) -> str | None:
             return exercise.judge(got, *args)
     except Exception:  # the judge reads an output of the right form; this one is not
         return f"got {describe(got)}, expected something like {describe(right)}"
+
+
+def planned_outcomes(exercise: Exercise, calls: list[Call]) -> dict[str, list[Outcome]]:
+    """What each of the exercise's wrong answers does on these calls, by the mistake in it."""
+    answers = exercise.wrong.items()
+    return {mistake: outcomes_of(exercise, answer, calls) for mistake, answer in answers}
+
+
+def _mark_value(exercise, calls, outcomes, expected, planned) -> Report:
+    """The report on a value, part by part where it is a dict."""
+    got, right = decode(outcomes[0]["value"]), decode(expected[0]["value"])
+    if got is None:
+        return Report(exercise.name, "failed", ("the answer is None",))
+    if not isinstance(right, dict):
+        got, right = {"": got}, {"": right}
+    if got is ...:
+        got = dict.fromkeys(right, ...)
+    if not isinstance(got, dict):
+        line = f"got {describe(got)}, expected a dict with the keys {', '.join(right)}"
+        return Report(exercise.name, "failed", (line,), 0, len(right))
+    open_parts = [key for key in right if key in got and _holds_ellipsis(encode(got[key]))]
+    lines, n, n_right = [], len(right), 0
+    for key in right:
+        if key not in got:
+            lines.append(f"the key {key!r} is missing")
+        elif key not in open_parts:
+            wrong = difference(got[key], right[key], calls[0].tolerance, by_hand=True, at=str(key))
+            lines += [wrong] if wrong else []
+            n_right += wrong is None
+    lines += [f"the key {key!r} does not belong" for key in got if key not in right]
+    if len(open_parts) == n:
+        return Report(exercise.name, "unwritten", ("not written yet",), 0, n)
+    if not lines and not open_parts:
+        return Report(exercise.name, "passed", ("right",), n, n)
+    lines += _causes(exercise, calls, outcomes, expected, planned)
+    if n > 1:
+        later = f"; not written yet: {', '.join(open_parts)}" if open_parts else ""
+        lines.insert(0, f"{n_right} of {n} parts right{later}")
+    state = "failed" if len(lines) > 1 or n == 1 else "unwritten"
+    return Report(exercise.name, state, tuple(lines), n_right, n)
 
 
 def _unwritten(outcome: Outcome) -> bool:
@@ -182,28 +257,72 @@ def _holds_ellipsis(data: Any) -> bool:
     return isinstance(data, list) and any(_holds_ellipsis(v) for v in data)
 
 
-def _diagnosis(exercise: Exercise, calls: list[Call], outcomes: list[Outcome]) -> str | None:
-    """The key of the first wrong answer that does exactly what this answer does."""
-    for explanation, answer in exercise.wrong.items():
-        theirs = outcomes_of(exercise, answer, calls)
-        trio = zip(calls, outcomes, theirs, strict=True)
-        if all(_same(o, w, call.tolerance) for call, o, w in trio):
-            return explanation
-    return None
+# ---- likely causes -------------------------------------------------------------------------------
 
 
-def _same(one: Outcome, other: Outcome, tolerance: float) -> bool:
+def _causes(exercise, calls, outcomes, expected, planned) -> list[str]:
+    """The planned mistake that does exactly what the answer does, or several, each in its parts."""
+    planned = planned or planned_outcomes(exercise, calls)
+    first = next((decode(o["value"]) for o in expected if "value" in o), None)
+    names = _parts(exercise, first) or ("",)
+    right, mine = (_columns(exercise, found, names) for found in (expected, outcomes))
+    tolerances = [call.tolerance for call in calls]
+
+    def differ(some: dict[str, list[Outcome]], others: dict[str, list[Outcome]]) -> set[str]:
+        def same(name: str) -> bool:
+            trio = zip(some[name], others[name], tolerances, strict=True)
+            return all(_same(a, b, tol, exercise.is_value) for a, b, tol in trio)
+
+        return {name for name in right if not same(name)}
+
+    for name in [name for name in names if any(_unwritten(o) for o in mine[name])]:
+        del right[name]
+    failing, partly = differ(mine, right), []
+    for mistake, found in planned.items():
+        theirs = _columns(exercise, found, names)
+        slips = differ(theirs, right)
+        if slips and slips <= failing and not slips & differ(mine, theirs):
+            if slips == failing:
+                return [f"Likely cause: {mistake}."]
+            partly.append((mistake, slips))
+    causes = []
+    for mistake, slips in sorted(partly, key=lambda each: -len(each[1])):
+        if slips <= failing:
+            causes.append(f"Likely cause: {mistake}.")
+            failing -= slips
+    return causes
+
+
+def _columns(exercise, outcomes, names) -> dict[str, list[Outcome]]:
+    """What each part was in all calls; an output that has no such part stands for all of them."""
+    columns: dict[str, list[Outcome]] = {name: [] for name in names}
+    for outcome in outcomes:
+        parts = _parts(exercise, decode(outcome["value"])) if "value" in outcome else None
+        for name in names:
+            fits = parts is not None and name in parts
+            columns[name].append({"value": encode(parts[name])} if fits else outcome)
+    return columns | {"mutated": [{"value": outcome["mutated"]} for outcome in outcomes]}
+
+
+def _same(one: Outcome, other: Outcome, tolerance: float, by_hand: bool) -> bool:
     if "error" in one or "error" in other:
         a, b = one.get("error"), other.get("error")
         return bool(a and b) and (a["type"], a["message"]) == (b["type"], b["message"])
-    if one["mutated"] != other["mutated"]:
-        return False
-    return difference(decode(one["value"]), decode(other["value"]), tolerance) is None
+    got, expected = decode(one["value"]), decode(other["value"])
+    return difference(got, expected, tolerance, by_hand=by_hand, rounded=by_hand) is None
 
 
-def _show_call(exercise: Exercise, call: Call) -> str:
+# ---- the call as it is shown ---------------------------------------------------------------------
+
+
+def _show_call(exercise: Exercise, call: Call) -> list[str]:
+    """The call that failed, as the reader would write it; none where only `use` knows it."""
+    if exercise.show:
+        return [exercise.show(*call.args)]
+    if exercise.use:
+        return []
     with np.printoptions(precision=4, threshold=8, suppress=True):
         shown = [repr(a) if isinstance(a, str) else " ".join(repr(a).split()) for a in call.args]
-    if sum(map(len, shown)) > 90:
+    if sum(map(len, shown)) > 60:
         shown = [s if len(s) <= 24 else describe(a) for s, a in zip(shown, call.args, strict=True)]
-    return f"{exercise.name}({', '.join(shown)})"
+    return [f"{exercise.name}({', '.join(shown)})"]
