@@ -14,7 +14,7 @@ from unrolled.data import corpora
 from unrolled.data.tokens import CharTokenizer, WordTokenizer
 from unrolled.models.ngram import NGram
 from unrolled.models.ngram_counts import NGramCounts
-from unrolled.training.metrics import bits, perplexity
+from unrolled.training.evaluate import bits, perplexity
 
 # Runs with other code on the same packages (valid/test): characters in bits, words in perplexity.
 # For words on Shakespeare text and splits are the same. For characters that text still had the

@@ -10,7 +10,7 @@ import torch
 from unrolled.models.ngram import NGram
 from unrolled.models.recurrent_lm import RecurrentLM
 from unrolled.teaching.experiments import c12_cells, c12_words, record
-from unrolled.teaching.experiments.ladder import evaluate
+from unrolled.training.evaluate import evaluate
 
 SMALL = dict(
     corpus="shakespeare-small", vocab_size=101, search_steps=2, seeds=(3, 5), orders=(2, 3)

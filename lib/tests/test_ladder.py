@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from unrolled.models.ngram import NGram
 from unrolled.teaching.experiments import _climb as climbing
 from unrolled.teaching.experiments import ladder, record
-from unrolled.teaching.experiments.ladder import evaluate
+from unrolled.training.evaluate import evaluate
 from unrolled.training.settings import History
 
 TEXT = np.random.default_rng(0).integers(0, 7, 211)

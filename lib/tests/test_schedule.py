@@ -9,31 +9,38 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from unrolled.training.losses import per_target
 from unrolled.training.schedule import SCHEDULES, constant, cosine, linear
-from unrolled.training.settings import FitConfig, plain
+from unrolled.training.settings import FitConfig, to_jsonable
 
 
 def test_the_schedules_are_those_worked_by_hand():
-    """Nine updates, three of them warm-up: the peak is update 2, six more lead to the end."""
+    """Nine steps, three of them warm-up: the peak is step 2, six more lead to the end."""
     rise = [1 / 3, 2 / 3, 1]
-    assert [constant(s, 9, warmup=3) for s in range(9)] == pytest.approx(rise + [1] * 6)
+    assert [constant(s, 9, warmup_steps=3) for s in range(9)] == pytest.approx(rise + [1] * 6)
     down = [1 - 0.8 * k / 6 for k in range(1, 7)]
-    assert [linear(s, 9, warmup=3, final=0.2) for s in range(9)] == pytest.approx(rise + down)
+    assert [linear(s, 9, warmup_steps=3, min_lr_ratio=0.2) for s in range(9)] == pytest.approx(
+        rise + down
+    )
     root = math.sqrt(3) / 2  # cos 30°
     wave = [(1 + c) / 2 for c in (root, 0.5, 0, -0.5, -root, -1)]
-    assert [cosine(s, 9, warmup=3) for s in range(9)] == pytest.approx(rise + wave, abs=1e-15)
-    assert cosine(5, 9, warmup=3, final=0.2) == pytest.approx(0.6)  # half-way between 1 and 0.2
+    assert [cosine(s, 9, warmup_steps=3) for s in range(9)] == pytest.approx(rise + wave, abs=1e-15)
+    assert cosine(5, 9, warmup_steps=3, min_lr_ratio=0.2) == pytest.approx(
+        0.6
+    )  # half-way between 1 and 0.2
 
 
 @pytest.mark.parametrize("schedule", [linear, cosine])
-@given(n_steps=st.integers(2, 60), share=st.floats(0, 0.9), final=st.floats(0, 1))
+@given(n_steps=st.integers(2, 60), share=st.floats(0, 0.9), floor=st.floats(0, 1))
 @settings(max_examples=60, deadline=None)
-def test_a_schedule_rises_to_one_and_falls_to_its_final_factor(schedule, n_steps, share, final):
-    warmup = int(share * n_steps)
-    factors = [schedule(s, n_steps, warmup=warmup, final=final) for s in range(n_steps)]
-    peak = max(warmup - 1, 0)
+def test_a_schedule_rises_to_one_and_falls_to_its_smallest_factor(schedule, n_steps, share, floor):
+    warmup_steps = int(share * n_steps)
+    factors = [
+        schedule(s, n_steps, warmup_steps=warmup_steps, min_lr_ratio=floor) for s in range(n_steps)
+    ]
+    peak = max(warmup_steps - 1, 0)
     assert factors[peak] == pytest.approx(1)
-    assert factors[-1] == pytest.approx(final, abs=1e-12) or peak == n_steps - 1
+    assert factors[-1] == pytest.approx(floor, abs=1e-12) or peak == n_steps - 1
     assert factors[: peak + 1] == sorted(factors[: peak + 1])
     assert all(a >= b - 1e-12 for a, b in zip(factors[peak:], factors[peak + 1 :], strict=False))
     assert 0 < factors[0] <= 1
@@ -44,25 +51,25 @@ def test_the_cosine_equals_torch_without_a_warmup():
     optimizer = torch.optim.SGD([parameter], lr=1.0)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=12, eta_min=0.05)
     for step in range(13):
-        assert cosine(step, 13, final=0.05) == pytest.approx(optimizer.param_groups[0]["lr"])
+        assert cosine(step, 13, min_lr_ratio=0.05) == pytest.approx(optimizer.param_groups[0]["lr"])
         optimizer.step()
         scheduler.step()
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
-def test_one_update_is_done_at_the_full_rate(name):
+def test_one_step_is_done_at_the_full_rate(name):
     assert SCHEDULES[name](0, 1) == 1
-    assert SCHEDULES[name](0, 1, warmup=1) == 1
+    assert SCHEDULES[name](0, 1, warmup_steps=1) == 1
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES.values())
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        ((7, 7), {}, r"step must lie in 0 … n_steps − 1 = 6, got 7"),
-        ((-1, 7), {}, "got -1"),
-        ((0, 7), {"warmup": 8}, "warmup must lie in 0 … n_steps = 7, got 8"),
-        ((0, 7), {"warmup": -1}, "got -1"),
+        ((-1, 7), {}, "step must be at least 0, got -1"),
+        ((0, 0), {}, "n_steps must be at least 1, got 0"),
+        ((0, 7), {"warmup_steps": 8}, "warmup_steps must be at least 0 and at most 7, got 8"),
+        ((0, 7), {"warmup_steps": -1}, "got -1"),
     ],
 )
 def test_impossible_steps_and_warmups_are_refused(schedule, arguments, options, message):
@@ -70,35 +77,62 @@ def test_impossible_steps_and_warmups_are_refused(schedule, arguments, options, 
         schedule(*arguments, **options)
 
 
-def test_a_final_factor_outside_zero_to_one_is_refused():
+def test_a_smallest_factor_outside_zero_to_one_is_refused():
     for schedule in (linear, cosine):
-        with pytest.raises(ValueError, match=r"final must lie in 0 … 1, got 1.5"):
-            schedule(0, 7, final=1.5)
+        with pytest.raises(ValueError, match=r"min_lr_ratio must be .* at most 1, got 1\.5"):
+            schedule(0, 7, min_lr_ratio=1.5)
+
+
+@pytest.mark.parametrize("schedule", [linear, cosine])
+def test_every_step_after_the_cycle_keeps_its_last_factor(schedule):
+    for step in (6, 7, 1000):
+        assert schedule(step, 7, warmup_steps=2, min_lr_ratio=0.3) == pytest.approx(0.3)
+    config = FitConfig(n_steps=20, lr=1.0, schedule="cosine", decay_steps=7, min_lr_ratio=0.1)
+    factors = [config.factor(step) for step in range(20)]
+    assert factors[:7] == [cosine(step, 7, min_lr_ratio=0.1) for step in range(7)]
+    assert factors[7:] == [pytest.approx(0.1)] * 13
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (dict(optimizer="adan"), r"optimizer must be one of \['adamw', 'adam', 'sgd'\].*'adan'"),
+        (dict(optimizer="adan"), r"optimizer must be one of adamw, adam, sgd, got 'adan'"),
         (dict(n_steps=0), "n_steps must be at least 1"),
-        (dict(accumulate=0), "accumulate must be at least 1"),
+        (dict(grad_accum_steps=0), "grad_accum_steps must be at least 1"),
         (dict(eval_every=0), "eval_every must be at least 1"),
-        (dict(lr=None), "lr must be given, above 0"),
-        (dict(lr=float("nan")), "lr must be given, above 0"),
+        (dict(lr=None), "lr must be given"),
+        (dict(lr=-0.1), "lr must be above 0, got -0.1"),
+        (dict(lr=float("nan")), "lr must be finite, got nan"),
         (dict(weight_decay=-0.1), "weight_decay must be at least 0"),
         (dict(optimizer="sgd", betas=(0.9, 0.99)), "betas do not belong to sgd"),
         (dict(momentum=0.9), "momentum does not belong to adamw"),
-        (dict(clip=0.0), "clip must be above 0, or None"),
-        (dict(precision="fp16"), "precision must be auto, off or bf16.*'fp16'"),
+        (dict(grad_clip=0.0), "grad_clip must be above 0, got 0.0"),
+        (dict(betas=(0.9, 1.0)), "each of the betas must be at least 0 and below 1"),
+        (dict(betas=(0.9,)), "betas must be two"),
+        (dict(precision="fp16"), "precision must be one of auto, off, bf16, got 'fp16'"),
         (dict(schedule="step"), "schedule must be one of.*'step'"),
-        (dict(schedule=lambda step: 1.0, warmup=3), "warmup belongs to a schedule by name"),
-        (dict(final_factor=0.1), "final_factor belongs to the schedules linear and cosine"),
-        (dict(warmup=8), "warmup must lie in 0 … n_steps = 7, got 8"),
-        (dict(schedule="cosine", final_factor=2.0), "final must lie in 0 … 1"),
+        (dict(schedule=lambda step: 1.0, warmup_steps=3), "belong to a named schedule"),
+        (dict(min_lr_ratio=0.1), "min_lr_ratio belongs to linear and cosine"),
+        (dict(decay_steps=5), "decay_steps belong to linear and cosine"),
+        (dict(warmup_steps=8), "warmup_steps must be .* at most 7, got 8"),
+        (dict(schedule="cosine", min_lr_ratio=2.0), "min_lr_ratio must be .* at most 1"),
+        (dict(optimizer=3), "int is no optimizer"),
+        (dict(schedule=3), "a schedule is a name or function"),
     ],
 )
 def test_settings_that_exclude_each_other_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
+        FitConfig(**dict(n_steps=7, lr=0.1) | options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [dict(n_steps=5.5), dict(n_steps=True), dict(lr="0.1"), dict(betas=0.9), dict(eval_every=2.0),
+     dict(betas=(0.9, "x")), dict(grad_clip="1"), dict(seed=0.5), dict(warmup_steps=1.5),
+     dict(momentum=None)],
+)  # fmt: skip
+def test_settings_of_another_type_are_refused(options):
+    with pytest.raises(TypeError, match=next(iter(options))):
         FitConfig(**dict(n_steps=7, lr=0.1) | options)
 
 
@@ -153,8 +187,9 @@ def test_settings_read_the_same_in_every_process():
     values = [
         constant, lambda step: 1.0, functools.partial(torch.optim.SGD, momentum=0.9),
         torch.optim.SGD([parameter], lr=0.1), (0.9, 0.99), torch.optim.RMSprop,
+        per_target(constant),
     ]  # fmt: skip
-    texts = [plain(value) for value in values]
+    texts = [to_jsonable(value) for value in values]
     assert not [text for text in texts if "0x" in text]
     assert len(set(texts)) == len(texts)
-    assert [plain(x) for x in (None, 3, 0.5, "sgd", True)] == [None, 3, 0.5, "sgd", True]
+    assert [to_jsonable(x) for x in (None, 3, 0.5, "sgd", True)] == [None, 3, 0.5, "sgd", True]

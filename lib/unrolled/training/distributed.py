@@ -1,26 +1,127 @@
-"""One fit in many processes: each takes its share of every batch, and all make the same update."""
+"""One fit in many processes: each takes its share of every batch, and all make the same step.
+
+`launch` starts them on this machine and tells how they ended; torchrun does it for several.
+"""
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import os
+import pickle
+import signal
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
+import torch.multiprocessing as mp
 from torch import Tensor, nn
 
 from unrolled.training import checkpoint as checkpoints
-from unrolled.training.fit import FitConfig, FitResult, Run, cross_entropy, train
+from unrolled.training.batch_iterator import Batch
+from unrolled.training.fit import FitConfig, FitResult, Trainer, map_tensors, run
 from unrolled.training.fit import fit as fit_alone
-from unrolled.training.interrupt import held
-from unrolled.training.launch import LostError, device, join, launch
+from unrolled.training.losses import Loss, next_token_loss
+from unrolled.validate import whole
 
-__all__ = ["LostError", "device", "fit", "launch", "share"]
+OWN = ("rng", "cache")  # what each process has for itself; all else is the same in all of them
+GRACE = 1.0  # seconds that a process which lost the others leaves to the one that is the cause
 
-PATIENCE = 1.0  # seconds a process has to say that it is still there
-OWN = ("rng", "state")  # what each process has for itself; all else is the same in all of them
+
+class LostError(RuntimeError):
+    """A process of a distributed fit is gone."""
+
+
+def launch(
+    function: Callable,
+    n_processes: int,
+    *arguments: object,
+    timeout: float = 600.0,
+    method: str | None = None,
+) -> list:
+    """function(*arguments) in n_processes new processes that can talk; what each one returned.
+
+    In each of them `fit` finds the others and `device` its device. On GPUs they talk by NCCL,
+    otherwise by gloo.
+
+    function: importable, or defined in a notebook where no GPU is used. What it takes and returns
+        goes through pickle.
+    timeout: seconds that one process waits for another.
+    method: of multiprocessing; None: "fork" for a notebook's function, "spawn" for others.
+
+    When one process fails the others are ended, and LostError is raised if it was killed, or
+    RuntimeError with its traceback, either naming it. Ctrl-C ends all of them. Checkpoints stay.
+    """
+    whole("n_processes", n_processes)
+    method = method or method_for(function)
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = (function, arguments, n_processes, folder, timeout)
+        context = mp.start_processes(_work, arguments, n_processes, join=False, start_method=method)
+        try:
+            while not context.join():
+                pass
+        except mp.ProcessRaisedException as error:
+            words = error.msg.strip()
+            raise RuntimeError(
+                f"process {error.error_index} of {n_processes} raised {words.splitlines()[-1]}\n\n"
+                f"{words}"
+            ) from None
+        except mp.ProcessExitedException as error:
+            how = f"ended with code {error.exit_code}"
+            if error.signal_name:
+                how = f"was killed by {error.signal_name}"
+            raise LostError(
+                f"process {error.error_index} of {n_processes} {how}; the others were ended. A fit "
+                "with a checkpoint goes on from it when it is launched again"
+            ) from None
+        finally:
+            for process in context.processes:
+                process.kill()
+                process.join()
+        return [pickle.loads(Path(folder, str(rank)).read_bytes()) for rank in range(n_processes)]
+
+
+def _work(rank: int, function: Callable, arguments: tuple, n: int, folder: str, timeout: float):
+    """What a process does: enter the group, call, leave what was returned in the folder."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it, too, and ends us
+    torch.set_num_threads(max(1, torch.get_num_threads() // n))
+    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
+    os.environ.update(zip(names, map(str, (rank, rank, n, n)), strict=True))
+    _enter(init_method=f"file://{folder}/group", rank=rank, world_size=n,
+           timeout=timedelta(seconds=timeout))  # fmt: skip
+    try:
+        found = pickle.dumps(function(*arguments))
+    except LostError:
+        time.sleep(GRACE)  # our end is the consequence of another one's, which is to be named
+        raise
+    Path(folder, str(rank)).write_bytes(found)
+    dist.destroy_process_group()
+
+
+def method_for(function: Callable) -> str:
+    """fork for a function that only this process knows, as in a notebook, or else spawn."""
+    interactive = not hasattr(sys.modules["__main__"], "__file__")
+    return "fork" if interactive and function.__module__ == "__main__" else "spawn"
+
+
+def device() -> torch.device:
+    """This process's own GPU where there is one for each on this machine, the CPU otherwise."""
+    rank, n = (
+        int(os.environ.get(f"LOCAL_{name}", d)) for name, d in (("RANK", 0), ("WORLD_SIZE", 1))
+    )
+    return torch.device("cuda", rank) if torch.cuda.device_count() >= n else torch.device("cpu")
+
+
+def _enter(**options: object) -> None:
+    own = device()
+    if own.type == "cuda":
+        torch.cuda.set_device(own)
+    dist.init_process_group("cpu:gloo,cuda:nccl" if own.type == "cuda" else "gloo", **options)
 
 
 def fit(
@@ -28,17 +129,17 @@ def fit(
     batches: Iterable,
     config: FitConfig,
     *,
+    loss: Loss = next_token_loss,
     valid: Callable[[nn.Module], float] | Iterable | None = None,
-    loss: Callable[[Tensor, Tensor], Tensor] = cross_entropy,
     checkpoint: str | Path | None = None,
     progress: bool | None = None,
 ) -> FitResult:
     """`training.fit.fit` by all processes that `launch` or torchrun has started; alone, just that.
 
     Every process calls it with the same arguments. All draw the same batches, of which each reads
-    its `share` of the rows; the gradients of Σ weight·loss / Σ weight over the whole batch are
-    added up over the processes, so that the update is that of one process but for rounding. What
-    sees the batch as a whole (batch norm) sees a share; dropout draws other masks in each process.
+    its `shard` of the rows; the gradients of Σ nats / Σ weight over the whole batch are added up
+    over the processes, so that the step is that of one process but for rounding. What sees the
+    batch as a whole (batch norm) sees a shard; dropout draws other masks in each process.
 
     model: begins everywhere as it is in process 0, and ends everywhere the same. On the GPU
         `device()` each process has its own.
@@ -48,26 +149,25 @@ def fit(
         in as many processes as before.
     progress: of process 0.
 
-    Raises what fit raises; ValueError when the processes were given different things; LostError,
-    naming the process, when another one is gone; KeyboardInterrupt for a Ctrl-C.
+    Raises what fit raises; ValueError when the processes were given different things; LostError
+    when another process is gone. Ctrl-C in any process stops all of them after the same step.
     """
-    join()
+    if dist.is_available() and not dist.is_initialized() and "WORLD_SIZE" in os.environ:
+        _enter()  # by torchrun
+        atexit.register(dist.destroy_process_group)
     if not dist.is_available() or not dist.is_initialized() or dist.get_world_size() == 1:
         options = {"valid": valid, "loss": loss, "checkpoint": checkpoint, "progress": progress}
         return fit_alone(model, batches, config, **options)
-    run = _SharedRun(model, batches, config, valid, loss)
-    result = train(run, checkpoint, progress if run.rank == 0 else False)
-    if result.interrupted:  # the others wait in vain
-        raise KeyboardInterrupt
-    return result
+    trainer = _DistributedTrainer(model, batches, config, loss, valid)
+    return run(trainer, checkpoint, progress if trainer.rank == 0 else False)
 
 
-def share(batch: tuple, rank: int, n_processes: int) -> tuple:
-    """Process `rank`'s rows of a batch (inputs as a tuple, targets, weights or None, Σ weights).
+def shard(batch: Batch, rank: int, n_processes: int) -> Batch:
+    """Process `rank`'s rows of a batch.
 
     The rows are cut into n_processes runs whose lengths differ by one at most, some of them empty
-    where there are too few; Σ weights stays that of the whole batch. Raises ValueError for inputs
-    that do not have a row for each row of the targets.
+    where there are too few. Raises ValueError for inputs that do not have a row for each row of the
+    targets.
     """
     inputs, targets, weights, total = batch
     n = len(targets) if targets.ndim else -1
@@ -78,15 +178,19 @@ def share(batch: tuple, rank: int, n_processes: int) -> tuple:
                 f"{tuple(x.shape)} for targets {tuple(targets.shape)}"
             )
     rows = slice(n * rank // n_processes, n * (rank + 1) // n_processes)
-    ours = tuple(x[rows] for x in inputs)
-    return ours, targets[rows], None if weights is None else weights[rows], total
+    if weights is None:
+        total = targets[rows].numel()
+    else:
+        weights = weights[rows]
+        total = weights.sum()
+    return Batch(tuple(x[rows] for x in inputs), targets[rows], weights, total)
 
 
-class _SharedRun(Run):
-    """A Run that reads a share of each batch, and adds up with the other processes."""
+class _DistributedTrainer(Trainer):
+    """A Trainer that reads a shard of each batch, and adds up with the other processes."""
 
-    def __init__(self, model, batches, config, valid, loss) -> None:
-        super().__init__(model, batches, config, valid, loss)
+    def __init__(self, model, batches, config, loss, valid) -> None:
+        super().__init__(model, batches, config, loss, valid)
         self.rank, self.n_processes = dist.get_rank(), dist.get_world_size()
         self.seed = config.seed + 1_000_003 * self.rank  # other masks of dropout
         self.compared = False
@@ -98,22 +202,19 @@ class _SharedRun(Run):
     def settings(self) -> dict:
         return super().settings() | {"processes": self.n_processes}
 
-    def forward(self, batch: tuple, state: object) -> tuple[Tensor, object]:
-        ours = share(batch, self.rank, self.n_processes)
-        if len(ours[1]) == 0:  # fewer rows than processes
-            return torch.zeros((), device=self.device, requires_grad=True), None
-        return super().forward(ours, state)
+    def forward(self, batch: Batch, cache: object) -> tuple[Tensor, float | Tensor]:
+        ours = shard(batch, self.rank, self.n_processes)
+        if len(ours.targets) == 0:  # fewer rows than processes
+            return torch.zeros((), device=self.device, requires_grad=True), 0
+        return super().forward(ours, cache)
 
-    def combine(self, train_loss: float) -> float:
-        """The loss of the whole update; adds up the gradients, those that some process has."""
+    def combine(self, totals: list[Tensor], weight: float | Tensor) -> tuple[list, Tensor]:
+        """Σ nats and Σ weight of all processes; adds up the gradients, those that some has."""
         if not self.compared:
-            self._compare()  # now with a check sum of the first batch
+            self._compare()  # now with a checksum of the first batch
             self.compared = True
-        found = [p.grad is not None for p in self.parameters]
-        train_loss, *found = self._sum(
-            torch.tensor([train_loss, *found], dtype=torch.float64, device=self.device)
-        ).tolist()
-        for parameter, n in zip(self.parameters, found, strict=True):
+        found = self._sum(torch.tensor([p.grad is not None for p in self.parameters]).int())
+        for parameter, n in zip(self.parameters, found.tolist(), strict=True):
             if n and parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
         gradients = [p.grad for p in self.parameters if p.grad is not None]
@@ -122,32 +223,38 @@ class _SharedRun(Run):
             parts = flat.split([g.numel() for g in gradients])
             for gradient, part in zip(gradients, parts, strict=True):
                 gradient.copy_(part.view_as(gradient))
-        return train_loss
+        sums = self._sum(torch.stack([*totals, torch.as_tensor(weight).to(totals[0])]))
+        return [*sums[:-1]], sums[-1]
 
-    def measure(self) -> float:
-        """The loss on validation, of all shares or as process 0 finds it."""
-        ours = super().measure() if self.rank == 0 or not callable(self.valid) else 0.0
-        return self._sum(torch.tensor([ours], dtype=torch.float64, device=self.device)).item()
+    def agree(self, stop: bool, save: bool) -> tuple[bool, bool]:
+        """Stop if any process is to stop; save if process 0's clock says so."""
+        stop, save = self._sum(torch.tensor([stop, save and self.rank == 0]).int()).tolist()
+        return stop > 0, save > 0
+
+    def validation_sums(self) -> tuple[float, float]:
+        """Those of all shards, or what process 0 finds."""
+        own = super().validation_sums() if self.rank == 0 or not callable(self.valid) else (0, 0)
+        return tuple(self._sum(torch.tensor(own, dtype=torch.float64)).tolist())
 
     def contents(self) -> dict:
         contents = super().contents()
-        contents["state"] = checkpoints.map_tensors(Tensor.cpu, contents["state"])
-        everyones = self._gather({name: contents[name] for name in OWN})
+        own = {name: map_tensors(Tensor.cpu, contents[name]) for name in OWN}
+        everyones = self._gather(own)
         return contents | {name: [own[name] for own in everyones] for name in OWN}
 
     def save(self, path: str | Path) -> None:
         contents = self.contents()
         if self.rank == 0:
-            with held():
-                checkpoints.save(path, contents, config=self.settings())
+            checkpoints.save(path, contents, config=self.settings())
         self._gather(None)  # nobody goes on before it is there
+        self.saved_at = time.perf_counter()
 
     def restore(self, saved: dict) -> None:
         super().restore(saved | {name: saved[name][self.rank] for name in OWN})
 
     def _compare(self) -> None:
         """Raise ValueError in every process unless all were given the same."""
-        everyones = self._gather(self.settings() | {"update": self.step})
+        everyones = self._gather(self.settings() | {"step": self.step})
         for rank, theirs in enumerate(everyones):
             keys = dict.fromkeys([*everyones[0], *theirs])
             pairs = {key: (theirs.get(key), everyones[0].get(key)) for key in keys}
@@ -171,27 +278,11 @@ class _SharedRun(Run):
 
     @contextlib.contextmanager
     def _contact(self) -> Iterator[None]:
-        """Within, what the backend raises becomes a LostError that names who is gone."""
+        """Within, what the backend raises becomes a LostError."""
         try:
             yield
         except RuntimeError as error:
-            silent = self._silent()
-            who = ", ".join(map(str, silent)) or "unknown, all answer"
             raise LostError(
-                f"process {self.rank} of {self.n_processes} lost the others at update "
-                f"{self.step + 1}; no answer from: {who} ({error})",
-                silent,
+                f"process {self.rank} of {self.n_processes} lost the others at step "
+                f"{self.step + 1} ({error})"
             ) from error
-
-    def _silent(self) -> list[int]:
-        """The processes that do not sign in at the store, which outlives the connections."""
-        with contextlib.suppress(RuntimeError):
-            store, until = dist.distributed_c10d._get_default_store(), time.monotonic() + PATIENCE
-            keys = {rank: f"unrolled/{self.step}/{rank}" for rank in range(self.n_processes)}
-            store.set(keys[self.rank], "here")
-            while silent := [rank for rank in keys if not store.check([keys[rank]])]:
-                if time.monotonic() > until:
-                    return silent
-                time.sleep(0.05)
-            return []
-        return [0]  # whose store it was

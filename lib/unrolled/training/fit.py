@@ -1,4 +1,7 @@
-"""One loop that trains every model of the book: `fit(model, batches, config)`."""
+"""One loop that trains every model of the book by any loss of it: `fit(model, batches, config)`.
+
+Chapter 12 writes the plain loop; chapters 10 and 20 explain clipping and the schedules.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,11 @@ import copy
 import importlib.util
 import math
 import os
+import signal
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,30 +22,18 @@ from types import SimpleNamespace
 import torch
 from torch import Tensor, nn
 
-from unrolled.data.batches import IGNORE
 from unrolled.training import checkpoint as checkpoints
-from unrolled.training.checkpoint import Stream, prepare
-from unrolled.training.interrupt import InterruptedTwice, held
-from unrolled.training.settings import DivergedError, FitConfig, FitResult, History, plain
+from unrolled.training.batch_iterator import Batch, BatchIterator, to_device
+from unrolled.training.losses import Loss, cross_entropy, next_token_loss, per_target
+from unrolled.training.settings import DivergedError, FitConfig, FitResult, History, to_jsonable
 
-__all__ = ["DivergedError", "FitConfig", "FitResult", "History", "cross_entropy", "fit"]
+__all__ = [
+    "Batch", "DivergedError", "FitConfig", "FitResult", "History", "cross_entropy", "fit",
+    "next_token_loss", "per_target",
+]  # fmt: skip
 
-
-def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
-    """−log softmax(logits)[target], in nats: (..., V) and int64 targets (...) → (...).
-
-    A target `IGNORE` costs 0. ValueError for shapes, IndexError for targets that do not fit.
-    """
-    if logits.shape[:-1] != targets.shape:
-        raise ValueError(
-            f"logits must have the shape of the targets, {tuple(targets.shape)}, and a last axis "
-            f"for the vocabulary, got {tuple(logits.shape)}"
-        )
-    flat = logits.reshape(-1, logits.shape[-1])
-    nats = nn.functional.cross_entropy(
-        flat, targets.reshape(-1), ignore_index=IGNORE, reduction="none"
-    )
-    return nats.reshape(targets.shape)
+# Settings that a resumed fit may change.
+FREE = ("log_every", "checkpoint_seconds", "compile")
 
 
 def fit(
@@ -48,222 +41,338 @@ def fit(
     batches: Iterable,
     config: FitConfig,
     *,
+    loss: Loss = next_token_loss,
     valid: Callable[[nn.Module], float] | Iterable | None = None,
-    loss: Callable[[Tensor, Tensor], Tensor] = cross_entropy,
     checkpoint: str | Path | None = None,
     progress: bool | None = None,
 ) -> FitResult:
     """Train the model in place, and leave in it the parameters that were best on validation.
 
-    batches: (inputs, targets) or (inputs, targets, weights), arrays or tensors: integers become
-        int64, floats the model's dtype, on the model's device. Inputs that are a tuple are spread:
-        model(*inputs). The loss is Σ weight·loss / Σ weight over the targets of all `accumulate`
-        batches of an update: a mask (True = counts) leaves padding out, and so do targets that
-        are `IGNORE`. An iterable that ends is started again, with the state None.
-    valid: batches, gone through anew each time, or a function of the model, in evaluation mode,
+    batches: (inputs, targets) or (inputs, targets, weights), as `to_device` takes them. An iterable
+        that ends is started again.
+    loss: (model, batch, cache) → (Σ nats, Σ weight), see `losses`; a step minimises the ratio of
+        the two sums over its `grad_accum_steps` batches. `per_target` makes one from a function of
+        outputs and targets. The cache is None, or with `carry_state` a model.new_cache() for each
+        pass over the batches, through which no gradient reaches an earlier batch.
+    valid: batches, run over anew each time, or a function of the model, in evaluation mode,
         to a loss in nats. Without it the last parameters stay.
-    loss: (model's output, targets) → the loss of each target, shaped like the targets.
-    checkpoint: a file saved every `eval_every` updates. If it is there already, the fit goes on
-        from it bit for bit; batches are drawn and left out up to that place, so they must come
-        again in the same order and draw from a generator of their own.
+    checkpoint: a file saved every `checkpoint_seconds` and at the end. If it is there already, the
+        fit goes on from it bit for bit; batches are drawn and left out up to there, so they must
+        come again in the same order and draw from a generator of their own.
     progress: a bar by tqdm; None shows it in a terminal or notebook if tqdm is installed, and
-        never where UNROLLED_STATIC=1 asks for outputs that can be stored.
+        never where UNROLLED_STATIC=1 demands outputs that can be stored.
 
-    Ctrl-C ends the fit early, but no update and no checkpoint half way; the result says so. A
-    second Ctrl-C does not wait and raises KeyboardInterrupt; only what was best on validation is
-    then sure to be whole. torch's generators are left as they were. Raises DivergedError for a loss
-    or gradient that is not finite, and ValueError or TypeError for batches, outputs or a checkpoint
-    that do not fit; there, too, the best parameters are kept.
+    Ctrl-C ends the fit after the step, with a checkpoint; the result says so. A second Ctrl-C does
+    not wait and raises KeyboardInterrupt; only what was best on validation is then sure to be
+    whole. torch's generators are left as they were. Raises DivergedError for a loss or gradient
+    that is not finite: on a CPU before the step that would spoil the parameters, elsewhere when
+    the losses are next looked at (`log_every`), and before any validation or checkpoint. Raises
+    ValueError or TypeError for batches, outputs or a checkpoint that do not fit. After an error,
+    too, the best parameters are kept.
     """
-    return train(Run(model, batches, config, valid, loss), checkpoint, progress)
+    return run(Trainer(model, batches, config, loss, valid), checkpoint, progress)
 
 
-def train(run: Run, checkpoint: str | Path | None, progress: bool | None) -> FitResult:
-    """The loop of `fit` over what a Run holds; `training.distributed` brings a Run of its own."""
-    model, config, was_training, interrupted = run.model, run.config, run.model.training, False
-    with checkpoints.seeded(run.seed, run.device), _bar(progress, config.n_steps) as bar:
+def run(trainer: Trainer, checkpoint: str | Path | None, progress: bool | None) -> FitResult:
+    """The loop of `fit`; `training.distributed` brings a Trainer of its own."""
+    model, config, was_training = trainer.model, trainer.config, trainer.model.training
+    with (
+        fork_rng(trainer.seed, trainer.device),
+        _progress_bar(progress, config.n_steps) as bar,
+        _stop_on_ctrl_c() as ctrl_c,
+    ):
         try:
             model.train()
             if checkpoint is not None and Path(checkpoint).exists():
-                run.resume(checkpoint)
-            bar.update(run.step)
-            while run.step < config.n_steps:
-                run.update()
-                if run.step % config.eval_every == 0 or run.step == config.n_steps:
-                    run.validate()
-                    if checkpoint is not None:
-                        run.save(checkpoint)
+                trainer.resume(checkpoint)
+            bar.update(trainer.step)
+            stop = trainer.step == config.n_steps
+            while not stop:
+                trainer.train_step()
+                stop, save = trainer.agree(ctrl_c.pressed > 0, trainer.save_is_due())
+                if trainer.step % config.eval_every == 0 or trainer.step == config.n_steps:
+                    trainer.validate()
+                stop = stop or trainer.step == config.n_steps
+                if stop or save:
+                    trainer.read_losses()
+                if checkpoint is not None and (stop or save):
+                    trainer.save(checkpoint)
                 bar.update(1)
-        except InterruptedTwice:
-            raise
-        except KeyboardInterrupt:
-            interrupted = True
         finally:
-            run.finish()
+            trainer.finish()
             model.train(was_training)
-    return run.result(interrupted)
+    return trainer.result()
 
 
-class Run:
-    """The state of a fit, all of which a checkpoint holds, and the steps that change it."""
+class Trainer:
+    """The state of a fit, all of which a checkpoint holds, and what changes it."""
 
-    def __init__(self, model, batches, config, valid, loss) -> None:
+    def __init__(self, model, batches, config, loss, valid) -> None:
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         if not self.parameters:
             raise ValueError(f"{type(model).__name__} has no parameter that requires a gradient")
         if valid is not None and not callable(valid) and iter(valid) is valid:
-            raise TypeError("valid is gone through more than once: give a list, not an iterator")
+            raise TypeError("valid is run over more than once: give a list, not an iterator")
         self.model, self.config, self.valid, self.loss = model, config, valid, loss
         self.device, self.dtype = self.parameters[0].device, self.parameters[0].dtype
-        self.autocast = config.uses_bf16(self.device)
-        self.optimizer, self.plain = config.build(model), config.plain()
+        self.autocast, self.optimizer = config.uses_bf16(self.device), config.build(model)
+        self.compute_loss = loss
+        if config.compile:
+            self.compute_loss = torch.compile(lambda *arguments: loss(*arguments))
         self.base_lrs = [group["lr"] for group in self.optimizer.param_groups]
-        self.stream, self.history = Stream(batches, self.device, self.dtype), History()
-        self.step, self.state, self.best = 0, None, {"step": None, "loss": None, "model": None}
-        self.begin, self.seed = time.perf_counter(), config.seed
+        self.settings_given = config.to_dict()
+        self.batches, self.history = BatchIterator(batches, self.device, self.dtype), History()
+        self.step, self.cache, self.best = 0, None, {"step": None, "loss": None, "model": None}
+        self.log_every = config.log_every or (1 if self.device.type == "cpu" else 20)
+        self.unread: list[tuple] = []  # of each step since the losses were last looked at
+        self.start = self.saved_at = time.perf_counter()
+        self.seed = config.seed
 
-    def forward(self, batch: tuple, state: object) -> tuple[Tensor, object]:
-        """(Σ weight · loss, next state) of a batch as `Stream` gives it."""
-        inputs, targets, weights, _ = batch
-        carried = self.config.carry_state
+    def forward(self, batch: Batch, cache: object) -> tuple[Tensor, float | Tensor]:
+        """(Σ nats, Σ weight) of a batch; what lies on the CPU is a number."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast):
-            output = self.model(*inputs, state) if carried else self.model(*inputs)
-        if isinstance(output, tuple) != carried:
-            raise TypeError(
-                f"with carry_state={carried} the model must return "
-                f"{'(logits, state)' if carried else 'logits'}, got a {type(output).__name__}"
-            )
-        logits, state = output if carried else (output, None)
-        losses = self.loss(logits.float() if logits.dtype == torch.bfloat16 else logits, targets)
-        if losses.shape != targets.shape:
-            raise ValueError(
-                f"the loss must have the targets' shape {tuple(targets.shape)}, "
-                f"got {tuple(losses.shape)}"
-            )
-        total = (losses if weights is None else losses * weights.to(losses.dtype)).sum()
-        return total, checkpoints.map_tensors(Tensor.detach, state)
+            total, weight = self.compute_loss(self.model, batch, cache)
+        if cache is not None:
+            cache.detach()
+        if isinstance(weight, Tensor) and weight.device.type == "cpu":
+            weight = weight.item()
+        return total, weight
 
-    def update(self) -> None:
-        """One step of the optimizer, over `accumulate` batches."""
-        drawn = [self.stream.draw() for _ in range(self.config.accumulate)]
-        n = sum(batch[-1] for batch, _ in drawn)
-        if n == 0:
-            raise ValueError(f"no target has a weight at update {self.step + 1}")
-        factor, train_loss = self.config.factor(self.step), 0.0
+    def train_step(self) -> None:
+        """One step of the optimizer, over `grad_accum_steps` batches."""
+        k = self.config.grad_accum_steps
+        drawn = [self.batches.draw() for _ in range(k)]
+        scale = sum(batch.weight for batch, _ in drawn)
+        if not isinstance(scale, Tensor) and scale == 0:
+            raise ValueError(f"no target has a weight at step {self.step + 1}")
+        factor = self.config.factor(self.step)
         for group, lr in zip(self.optimizer.param_groups, self.base_lrs, strict=True):
             group["lr"] = lr * factor
         self.model.zero_grad()
-        for batch, fresh in drawn:
-            total, self.state = self.forward(batch, None if fresh else self.state)
-            (total / n).backward()
-            train_loss += total.item() / n
-        train_loss = self.finite("training loss at", self.combine(train_loss))
-        norm = nn.utils.clip_grad_norm_(self.parameters, self.config.clip or math.inf).item()
-        self.finite("norm of the gradients at", norm)
-        with held():
-            self.optimizer.step()
-            self.step += 1
-            lr, seconds = self.optimizer.param_groups[0]["lr"], time.perf_counter() - self.begin
-            self.history.add(self.step, train_loss, lr, norm, seconds)
+        totals, weights = [], []
+        for batch, begins in drawn:
+            if begins and self.config.carry_state:
+                self.cache = self.model.new_cache()
+            total, weight = self.forward(batch, self.cache)
+            (total / scale).backward()
+            totals.append(total.detach())
+            weights.append(weight)
+        totals, weight = self.combine(totals, sum(weights))
+        if isinstance(weight, Tensor) or weight != scale:  # the loss counts otherwise
+            gradients = [p.grad for p in self.parameters if p.grad is not None]
+            torch._foreach_mul_(gradients, scale / weight)
+        limit = self.config.grad_clip or math.inf
+        norm = nn.utils.clip_grad_norm_(self.parameters, limit)
+        seconds, lr = time.perf_counter() - self.start, self.optimizer.param_groups[0]["lr"]
+        self.unread.append((self.step + 1, lr, seconds, totals, weight, norm))
+        if len(self.unread) >= self.log_every:
+            self.read_losses()
+        self.optimizer.step()
+        self.step += 1
+        if self.device.type == "cuda" and self.step < self.config.n_steps:
+            self.batches.prefetch(k)
 
-    def combine(self, train_loss: float) -> float:
-        """The loss of the update, once all that takes part in it has its gradients here."""
-        return train_loss
+    def combine(self, totals: list[Tensor], weight: float | Tensor) -> tuple[list, float | Tensor]:
+        """(Σ nats of each batch, Σ weight), once all that takes part has its gradients here."""
+        return totals, weight
+
+    def agree(self, stop: bool, save: bool) -> tuple[bool, bool]:
+        """Whether to stop and whether to save after this step."""
+        return stop, save
+
+    def read_losses(self) -> None:
+        """Move what the steps have measured from the device to the history, all at once."""
+        values = iter(_to_floats([x for row in self.unread for x in (*row[3], row[4], row[5])]))
+        rows, self.unread = self.unread, []
+        for step, lr, seconds, totals, *_ in rows:
+            sums = [next(values) for _ in totals]
+            weight, norm = next(values), next(values)
+            loss = sum(total / weight for total in sums) if weight else math.nan
+            self.check_finite("training loss at", loss, step)
+            self.check_finite("norm of the gradients at", norm, step)
+            self.history.add(step, loss, lr, norm, seconds)
 
     def validate(self) -> None:
         """Measure the loss on validation, and keep the parameters if it is the best so far."""
+        self.read_losses()
         if self.valid is None:
             return
         self.model.eval()
-        with checkpoints.seeded(None, self.device):  # measuring must not change the training
-            value = self.measure()
+        with fork_rng(None, self.device):  # measuring must not change the training
+            nats, weight = self.validation_sums()
         self.model.train()
-        self.finite("validation loss before", value)
-        with held():
-            self.history.valid_step.append(self.step)
-            self.history.valid_loss.append(value)
-            if self.best["loss"] is None or value < self.best["loss"]:
-                parameters = copy.deepcopy(self.model.state_dict())
-                self.best = {"step": self.step, "loss": value, "model": parameters}
-
-    def measure(self) -> float:
-        """The loss on validation."""
-        return float(self.valid(self.model)) if callable(self.valid) else self.mean_loss()
-
-    @torch.no_grad()
-    def mean_loss(self) -> float:
-        """Σ weight · loss / Σ weight over the validation batches."""
-        nats, n, state = 0.0, 0.0, None
-        for batch in (prepare(batch, self.device, self.dtype) for batch in self.valid):
-            total, state = self.forward(batch, state)
-            nats, n = nats + total.item(), n + batch[-1]
-        if n == 0:
+        if weight == 0:
             raise ValueError("no target of the validation batches has a weight")
-        return nats / n
+        value = nats / weight
+        self.check_finite("validation loss before", value, self.step + 1)
+        self.history.valid_step.append(self.step)
+        self.history.valid_loss.append(value)
+        if self.best["loss"] is None or value < self.best["loss"]:
+            parameters = copy.deepcopy(_state_dict(self.model))
+            self.best = {"step": self.step, "loss": value, "model": parameters}
 
-    def finite(self, what: str, value: float) -> float:
+    def validation_sums(self) -> tuple[float, float]:
+        """(Σ nats, Σ weight) over the validation batches, or (the function's value, 1)."""
+        if callable(self.valid):
+            return float(self.valid(self.model)), 1.0
+        cache = self.model.new_cache() if self.config.carry_state else None
+        with torch.no_grad():
+            found = [self.forward(to_device(b, self.device, self.dtype), cache) for b in self.valid]
+        nats, weights = _to_floats([x for x, _ in found]), _to_floats([w for _, w in found])
+        return sum(nats), sum(weights)
+
+    def check_finite(self, what: str, value: float, step: int) -> None:
         if not math.isfinite(value):
-            raise DivergedError(f"the {what} update {self.step + 1}", value, self.history)
-        return value
+            raise DivergedError(f"the {what} step {step}", value, self.history)
 
     def settings(self) -> dict:
         """What a resumed fit must have in common with the one that was saved."""
-        shapes = {n: f"{tuple(p.shape)} {p.dtype}" for n, p in self.model.named_parameters()}
-        run = {"model": type(self.model).__qualname__, "loss": plain(self.loss)}
-        place = {"device": self.device.type, "first batch": self.stream.first}
-        return self.plain | run | place | shapes
+        parameters = {n.replace("_orig_mod.", ""): p for n, p in self.model.named_parameters()}
+        model = getattr(self.model, "_orig_mod", self.model)
+        return {name: x for name, x in self.settings_given.items() if name not in FREE} | {
+            "model": type(model).__qualname__, "loss": to_jsonable(self.loss),
+            "device": self.device.type, "first batch": self.batches.first,
+        } | {n: f"{tuple(p.shape)} {p.dtype}" for n, p in parameters.items()}  # fmt: skip
 
     def contents(self) -> dict:
         """What a checkpoint holds besides the settings."""
         return {
-            "model": self.model.state_dict(),
+            "model": _state_dict(self.model),
             "optimizer": self.optimizer.state_dict(),
-            "rng": checkpoints.rng_state(self.device),
+            "rng": rng_state(self.device),
             "history": asdict(self.history),
-        } | {name: getattr(self, name) for name in ("step", "state", "best")}
+            "cache": None if self.cache is None else vars(self.cache),
+            "step": self.step,
+            "best": self.best,
+        }
+
+    def save_is_due(self) -> bool:
+        return time.perf_counter() - self.saved_at >= self.config.checkpoint_seconds
 
     def save(self, path: str | Path) -> None:
-        contents = self.contents()
-        with held():
-            checkpoints.save(path, contents, config=self.settings())
+        checkpoints.save(path, self.contents(), config=self.settings())
+        self.saved_at = time.perf_counter()
 
     def resume(self, path: str | Path) -> None:
         saved, settings = checkpoints.read(path)
-        for _ in range(saved["step"] * self.config.accumulate):
-            self.stream.draw()
+        self.batches.skip(saved["step"] * self.config.grad_accum_steps)
         checkpoints.check_config(path, settings, self.settings())
         self.restore(saved)
 
     def restore(self, saved: dict) -> None:
         """Take over what `contents` gave."""
-        with held():
-            self.model.load_state_dict(saved["model"])
-            self.optimizer.load_state_dict(saved["optimizer"])
-            self.history = History(**saved["history"])
-            self.step, self.best = saved["step"], saved["best"]
-            self.state = checkpoints.map_tensors(lambda x: x.to(self.device), saved["state"])
-            self.begin -= self.history.seconds[-1]
-            checkpoints.set_rng_state(saved["rng"], self.device)
+        _load_state_dict(self.model, saved["model"])
+        self.optimizer.load_state_dict(saved["optimizer"])
+        self.history, self.step = History(**saved["history"]), saved["step"]
+        self.best = saved["best"]
+        if saved["cache"] is not None:
+            self.cache = self.model.new_cache()
+            vars(self.cache).update(map_tensors(lambda x: x.to(self.device), saved["cache"]))
+        self.start -= self.history.seconds[-1]
+        set_rng_state(saved["rng"], self.device)
 
     def finish(self) -> None:
-        with held():
-            for group, lr in zip(self.optimizer.param_groups, self.base_lrs, strict=True):
-                group["lr"] = lr
-            if self.best["model"] is not None:
-                self.model.load_state_dict(self.best["model"])
+        """Put back the learning rates, and the best parameters if there are any."""
+        for group, lr in zip(self.optimizer.param_groups, self.base_lrs, strict=True):
+            group["lr"] = lr
+        if self.best["model"] is not None:
+            _load_state_dict(self.model, self.best["model"])
 
-    def result(self, interrupted: bool) -> FitResult:
+    def result(self) -> FitResult:
+        interrupted = self.step < self.config.n_steps
         held = self.step if self.best["step"] is None else self.best["step"]
-        note = f"the model holds the parameters of update {held}"
+        note = f"the model holds the parameters of step {held}"
         if self.best["step"] is not None:
             note += ", the best on validation"
         if interrupted:
-            note = f"interrupted after update {self.step} of {self.config.n_steps}; {note}"
-        return FitResult(history=self.history, best_step=self.best["step"], note=note,
+            note = f"interrupted after step {self.step} of {self.config.n_steps}; {note}"
+        dtype = str(torch.bfloat16 if self.autocast else self.dtype).removeprefix("torch.")
+        return FitResult(history=self.history, best_step=self.best["step"], note=note, dtype=dtype,
                          best_loss=self.best["loss"], interrupted=interrupted)  # fmt: skip
 
 
-def _bar(progress: bool | None, n_steps: int) -> contextlib.AbstractContextManager:
+def _to_floats(values: list[float | Tensor]) -> list[float]:
+    """All values, those on a device by one transfer."""
+    tensors = [x.detach().reshape(1) for x in values if isinstance(x, Tensor)]
+    moved = iter(torch.cat(tensors).tolist() if tensors else ())
+    return [next(moved) if isinstance(x, Tensor) else float(x) for x in values]
+
+
+def _state_dict(model: nn.Module) -> dict[str, Tensor]:
+    """The model's state by the names it has without torch.compile."""
+    return {name.replace("_orig_mod.", ""): x for name, x in model.state_dict().items()}
+
+
+def _load_state_dict(model: nn.Module, state: dict[str, Tensor]) -> None:
+    """Load what `_state_dict` gave, into the model or a compiled one."""
+    names = model.state_dict()
+    model.load_state_dict({name: state[name.replace("_orig_mod.", "")] for name in names})
+
+
+def map_tensors(function: Callable[[Tensor], Tensor], tree: object) -> object:
+    """The tree of tuples, lists and dicts with function applied to each tensor."""
+    if isinstance(tree, Tensor):
+        return function(tree)
+    if type(tree) in (tuple, list):
+        return type(tree)(map_tensors(function, x) for x in tree)
+    if type(tree) is dict:
+        return {key: map_tensors(function, x) for key, x in tree.items()}
+    return tree
+
+
+@contextlib.contextmanager
+def fork_rng(seed: int | None, device: torch.device) -> Iterator[None]:
+    """Within, torch's default generators start from seed (None: go on); after it, as before."""
+    cuda = device.type == "cuda"
+    index = torch.cuda.current_device() if cuda and device.index is None else device.index
+    with torch.random.fork_rng([index] if cuda else []):
+        if seed is not None:
+            torch.default_generator.manual_seed(seed)
+            if cuda:
+                torch.cuda.default_generators[index].manual_seed(seed)
+        yield
+
+
+def rng_state(device: torch.device) -> dict[str, Tensor]:
+    """The states of torch's default generators for the CPU and, if it is another, the device."""
+    states = {"cpu": torch.get_rng_state()}
+    if device.type == "cuda":
+        states["cuda"] = torch.cuda.get_rng_state(device)
+    return states
+
+
+def set_rng_state(states: dict[str, Tensor], device: torch.device) -> None:
+    """Put back what `rng_state` returned."""
+    torch.set_rng_state(states["cpu"])
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(states["cuda"], device)
+
+
+@contextlib.contextmanager
+def _stop_on_ctrl_c() -> Iterator[SimpleNamespace]:
+    """Within, Ctrl-C counts in `pressed`, and the second one raises KeyboardInterrupt.
+
+    In a thread, where no signal arrives, and where someone else handles it, nothing happens.
+    """
+    count = SimpleNamespace(pressed=0)
+
+    def handle(*_: object) -> None:
+        count.pressed += 1
+        if count.pressed == 2:
+            raise KeyboardInterrupt
+
+    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if not ours or threading.current_thread() is not threading.main_thread():
+        yield count
+        return
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield count
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _progress_bar(progress: bool | None, n_steps: int) -> contextlib.AbstractContextManager:
     """A bar on the standard error, or nothing that can be updated in the same way."""
     if progress is None:
         shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()

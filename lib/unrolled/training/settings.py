@@ -1,4 +1,7 @@
-"""The plain data around a fit: a FitConfig goes in, a History and a FitResult come out."""
+"""The plain data around a fit: a FitConfig goes in, a History and a FitResult come out.
+
+Chapters 10 (clipping), 12 (the recipe) and 20 (warm-up and cosine) explain the settings.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import torch
 from torch import nn
 
 from unrolled.training.schedule import SCHEDULES
+from unrolled.validate import one_of, real, whole
 
 OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "sgd": torch.optim.SGD}
 
@@ -20,59 +24,75 @@ class FitConfig:
 
     An optimizer that is not a name is either a torch optimizer, which brings its own learning
     rates and decay, or a function of parameter groups (with "lr" and "weight_decay") that makes
-    one, such as torch.optim.RMSprop. A schedule that is not a name is a function of the update,
+    one, such as torch.optim.RMSprop. A schedule that is not a name is a function of the step,
     0 … n_steps − 1, that returns a factor for the learning rate.
     """
 
-    n_steps: int  # updates of the parameters
+    n_steps: int  # of the optimizer
     lr: float | None = None  # no default is right for every model
-    optimizer: str | torch.optim.Optimizer | Callable = "adamw"  # asks for the least tuning
+    optimizer: str | torch.optim.Optimizer | Callable = "adamw"  # needs the least tuning
     betas: tuple[float, float] | None = None  # of "adamw" and "adam"; torch's (0.9, 0.999)
     momentum: float = 0.0  # of "sgd"
-    weight_decay: float = 0.0  # of parameters with two axes or more; a biased prior, so asked for
+    weight_decay: float = 0.0  # of parameters with two axes or more; a biased prior, so never tacit
     schedule: str | Callable[[int], float] = "constant"  # nothing hidden
-    warmup: int = 0  # updates
-    final_factor: float = 0.0  # of the learning rate, at the last update of "linear" or "cosine"
-    clip: float | None = 1.0  # of the norm of all gradients: one bad batch must not undo the rest
-    accumulate: int = 1  # batches in an update
-    eval_every: int = 100  # updates; also how often a checkpoint is saved
+    warmup_steps: int = 0
+    decay_steps: int | None = None  # where "linear" and "cosine" reach their end; None: n_steps
+    min_lr_ratio: float = 0.0  # of the learning rate, at that end and after it
+    grad_clip: float | None = 1.0  # of the norm of all gradients: one bad batch must not undo all
+    grad_accum_steps: int = 1  # batches in a step
+    eval_every: int = 100  # steps between validations
+    log_every: int | None = None  # steps between looks at the losses; None: 1 on a CPU, 20 on a GPU
+    checkpoint_seconds: float = 60.0  # between checkpoints: each holds up to 4 × the parameters
     precision: str = "auto"  # bfloat16 where it is fast, on CUDA; "bf16" and "off" insist
-    carry_state: bool = False  # model(inputs, state) → (logits, state), the first state None
+    compile: bool = False  # model and loss as one program: a minute that a short fit loses
+    carry_state: bool = False  # each batch goes on where the one before ended: model.new_cache()
     seed: int = 0  # of torch's default generators during the fit, so of dropout
 
     def __post_init__(self) -> None:
         by_name, named_schedule = isinstance(self.optimizer, str), isinstance(self.schedule, str)
         fixed = isinstance(self.optimizer, torch.optim.Optimizer)
         kind = self.optimizer if by_name else type(self.optimizer).__name__
+        for name in ("n_steps", "grad_accum_steps", "eval_every"):
+            whole(name, getattr(self, name))
+        for name in ("log_every", "decay_steps"):
+            whole(name, 1 if getattr(self, name) is None else getattr(self, name))
+        whole("seed", self.seed, 0)
+        for name in ("momentum", "weight_decay", "checkpoint_seconds"):
+            real(name, getattr(self, name), 0)
+        for name in ("lr", "grad_clip"):
+            real(name, 1 if getattr(self, name) is None else getattr(self, name), above=0)
+        if not isinstance(self.betas, tuple | None):
+            raise TypeError(f"betas must be a tuple of two, got {self.betas!r}")
+        for beta in self.betas or ():
+            real("each of the betas", beta, 0, below=1)
+        one_of("precision", self.precision, ("auto", "off", "bf16"))
+        one_of("optimizer", kind if by_name else "adamw", OPTIMIZERS)
+        one_of("schedule", self.schedule if named_schedule else "constant", SCHEDULES)
+        decays = self.schedule in ("linear", "cosine")
         for bad, message in (
-            (by_name and kind not in OPTIMIZERS, f"optimizer must be one of {[*OPTIMIZERS]}"),
-            (self.n_steps < 1, "n_steps must be at least 1"),
-            (self.accumulate < 1, "accumulate must be at least 1"),
-            (self.eval_every < 1, "eval_every must be at least 1"),
-            (not fixed and not (self.lr or 0) > 0, "lr must be given, above 0"),
+            (not (by_name or fixed or callable(self.optimizer)), f"{kind} is no optimizer"),
+            (not (named_schedule or callable(self.schedule)), "a schedule is a name or function"),
+            (not fixed and self.lr is None, "lr must be given"),
             (fixed and self.lr is not None, f"lr must be left out: {kind} brings its own"),
             (fixed and self.weight_decay, f"weight_decay must be left out: {kind} brings its own"),
-            (self.weight_decay < 0, "weight_decay must be at least 0"),
             (self.betas and kind not in ("adamw", "adam"), f"betas do not belong to {kind}"),
+            (self.betas and len(self.betas) != 2, "betas must be two"),
             (self.momentum and kind != "sgd", f"momentum does not belong to {kind}"),
-            (self.clip is not None and not self.clip > 0, "clip must be above 0, or None"),
-            (self.precision not in ("auto", "off", "bf16"), "precision must be auto, off or bf16"),
-            (named_schedule and self.schedule not in SCHEDULES,
-             f"schedule must be one of {[*SCHEDULES]}"),
-            (not named_schedule and self.warmup, "warmup belongs to a schedule by name"),
-            (self.final_factor and self.schedule not in ("linear", "cosine"),
-             "final_factor belongs to the schedules linear and cosine"),
+            (not named_schedule and self.warmup_steps, "warmup_steps belong to a named schedule"),
+            (self.min_lr_ratio and not decays, "min_lr_ratio belongs to linear and cosine"),
+            (self.decay_steps and not decays, "decay_steps belong to linear and cosine"),
         ):  # fmt: skip
             if bad:
                 raise ValueError(f"{message}, in {self}")
-        self.factor(0)  # raises for an impossible warmup or final_factor
+        self.factor(0)  # raises for impossible warmup_steps or min_lr_ratio
 
     def factor(self, step: int) -> float:
-        """What the learning rate is multiplied by at update `step`, counted from 0."""
+        """What the learning rate is multiplied by at `step`, counted from 0."""
         if not isinstance(self.schedule, str):
             return self.schedule(step)
-        final = {} if self.schedule == "constant" else {"final": self.final_factor}
-        return SCHEDULES[self.schedule](step, self.n_steps, warmup=self.warmup, **final)
+        floor = {} if self.schedule == "constant" else {"min_lr_ratio": self.min_lr_ratio}
+        length = self.decay_steps or self.n_steps
+        return SCHEDULES[self.schedule](step, length, warmup_steps=self.warmup_steps, **floor)
 
     def build(self, model: nn.Module) -> torch.optim.Optimizer:
         """The optimizer of the model's trainable parameters, decay on those with ≥ 2 axes only.
@@ -92,7 +112,9 @@ class FitConfig:
         groups = [{"params": p, "lr": self.lr, "weight_decay": decay} for p, decay in kinds if p]
         if not isinstance(self.optimizer, str):
             return self.optimizer(groups)
-        options = {"momentum": self.momentum} if self.optimizer == "sgd" else {}
+        options = {"fused": True} if trainable[0].is_cuda else {}  # one kernel for all parameters
+        if self.optimizer == "sgd":
+            options["momentum"] = self.momentum
         if self.betas:
             options["betas"] = self.betas
         return OPTIMIZERS[self.optimizer](groups, **options)
@@ -108,12 +130,12 @@ class FitConfig:
         fast = has_it and device.type == "cuda"
         return self.precision == "bf16" or (self.precision == "auto" and fast)
 
-    def plain(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, object]:
         """The settings as numbers and strings that say the same in every process."""
-        return {f.name: plain(getattr(self, f.name)) for f in fields(self)}
+        return {f.name: to_jsonable(getattr(self, f.name)) for f in fields(self)}
 
 
-def plain(value: object) -> object:
+def to_jsonable(value: object) -> object:
     """A setting as a number or a string that says the same in every process.
 
     A function is its full name, an optimizer its groups' settings; other things their repr.
@@ -124,7 +146,8 @@ def plain(value: object) -> object:
         groups = [{k: v for k, v in g.items() if k != "params"} for g in value.param_groups]
         return f"{type(value).__qualname__} {groups}"
     if isinstance(value, functools.partial):
-        return f"partial of {plain(value.func)} {value.args} {value.keywords}"
+        arguments = [*map(to_jsonable, value.args), value.keywords]
+        return f"partial of {to_jsonable(value.func)} {arguments}"
     if callable(value) and hasattr(value, "__qualname__"):
         return f"{value.__module__}.{value.__qualname__}"
     return repr(value)
@@ -132,10 +155,10 @@ def plain(value: object) -> object:
 
 @dataclass
 class History:
-    """What happened, as lists: one entry for each update, or each validation."""
+    """What happened, as lists: one entry for each step, or each validation."""
 
-    step: list[int] = field(default_factory=list)  # updates done: 1, 2, …
-    train_loss: list[float] = field(default_factory=list)  # nats, before the update
+    step: list[int] = field(default_factory=list)  # steps done: 1, 2, …
+    train_loss: list[float] = field(default_factory=list)  # nats, before the step
     lr: list[float] = field(default_factory=list)  # of the first parameter group
     grad_norm: list[float] = field(default_factory=list)  # of all gradients, before clipping
     seconds: list[float] = field(default_factory=list)  # since the start, validation included
@@ -143,7 +166,7 @@ class History:
     valid_loss: list[float] = field(default_factory=list)  # nats
 
     def add(self, *row: float) -> None:
-        """Append the step, train_loss, lr, grad_norm and seconds of one update."""
+        """Append the step, train_loss, lr, grad_norm and seconds of one step."""
         for f, value in zip(fields(self), row, strict=False):
             getattr(self, f.name).append(value)
 
@@ -156,6 +179,7 @@ class FitResult:
     best_step: int | None
     best_loss: float | None
     interrupted: bool
+    dtype: str  # that matrix products were computed in; cuDNN's recurrences stay in the model's
     note: str  # in words: which parameters the model holds, and whether the fit was interrupted
 
 
@@ -165,6 +189,6 @@ class DivergedError(FloatingPointError):
     def __init__(self, what: str, value: float, history: History) -> None:
         last = "there was no finite loss before"
         if history.step:
-            last = f"last finite loss: {history.train_loss[-1]:.6g} at update {history.step[-1]}"
+            last = f"last finite loss: {history.train_loss[-1]:.6g} at step {history.step[-1]}"
         super().__init__(f"{what} is {value} ({last})")
         self.history = history

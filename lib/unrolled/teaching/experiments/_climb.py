@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 from unrolled.data.batches import random_windows
-from unrolled.teaching.experiments.ladder import CORPUS, Course, evaluate
+from unrolled.teaching.experiments.ladder import CORPUS, Course
+from unrolled.training.evaluate import bits, evaluate
 from unrolled.training.fit import DivergedError, FitConfig, FitResult, fit
-from unrolled.training.metrics import bits
 
 SEEDS = (0, 1, 2)
 SEARCH_STEPS = 1500
@@ -41,8 +41,8 @@ class Recipe:
 
     def config(self, seed: int) -> FitConfig:
         return FitConfig(
-            n_steps=self.n_steps, lr=self.lr, betas=(0.9, 0.99), weight_decay=0.1, clip=1.0,
-            schedule="cosine", warmup=max(1, self.n_steps // 20), final_factor=0.05,
+            n_steps=self.n_steps, lr=self.lr, betas=(0.9, 0.99), weight_decay=0.1, grad_clip=1.0,
+            schedule="cosine", warmup_steps=max(1, self.n_steps // 20), min_lr_ratio=0.05,
             eval_every=max(1, self.n_steps // 20), seed=seed,
         )  # fmt: skip
 
@@ -117,7 +117,7 @@ def climb(
             for step, loss in zip(history.valid_step, history.valid_loss, strict=True)
         ]  # fmt: skip
     config = {
-        "corpus": corpus, "recipe": asdict(recipe), "fit": recipe.config(0).plain(),
+        "corpus": corpus, "recipe": asdict(recipe), "fit": recipe.config(0).to_dict(),
         "search": found, "search_steps": search_steps, "peek": PEEK,
     }  # fmt: skip
     return {"config": config, "seeds": list(seeds), "curve": curve,

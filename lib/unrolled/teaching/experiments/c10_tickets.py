@@ -99,7 +99,7 @@ def train(
     model = network(start, seed)
     test, valid = (examples(np.random.default_rng([seed, i]), N_TEST, delay) for i in (1, 2))
     before = reach(model, test)[0]
-    config = FitConfig(n_steps=n_steps, lr=lr, optimizer="adam", clip=1.0, seed=seed)
+    config = FitConfig(n_steps=n_steps, lr=lr, optimizer="adam", grad_clip=1.0, seed=seed)
     fit(model, batches(seed, batch_size, delay), config, progress=False)
     accuracy, loss = score(model, test)
     row = {"start": start, "delay": delay, "lr": lr, "seed": seed, "accuracy": accuracy}

@@ -126,7 +126,7 @@ def train(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         reader = ParenthesesReader(model)
-    config = FitConfig(n_steps=len(batches), lr=lr, optimizer="adam", clip=clip, seed=seed)
+    config = FitConfig(n_steps=len(batches), lr=lr, optimizer="adam", grad_clip=clip, seed=seed)
     try:
         n_steps = len(fit(reader, batches, config, progress=False).history.step)
     except DivergedError as error:

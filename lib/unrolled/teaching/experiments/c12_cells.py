@@ -14,9 +14,9 @@ from unrolled.data import corpora
 from unrolled.data.batches import random_windows
 from unrolled.data.tokens import CharTokenizer
 from unrolled.models.recurrent_lm import RecurrentLM
-from unrolled.teaching.experiments.ladder import Course, evaluate
+from unrolled.teaching.experiments.ladder import Course
+from unrolled.training.evaluate import bits, evaluate
 from unrolled.training.fit import FitConfig, cross_entropy, fit
-from unrolled.training.metrics import bits
 
 CORPUS = "shakespeare-small"
 SEEDS = (0, 1, 2, 3, 4)
@@ -32,7 +32,7 @@ def train(course: Course, *, seed: int, n_steps: int, eval_every: int, valid) ->
     batches = iter(lambda: random_windows(rng, course.train, batch_size=16, window=48), None)
     config = FitConfig(
         n_steps=n_steps, lr=1.6e-2, betas=(0.9, 0.99), weight_decay=0.1, eval_every=eval_every,
-        schedule="cosine", warmup=max(1, n_steps // 20), final_factor=0.05,
+        schedule="cosine", warmup_steps=max(1, n_steps // 20), min_lr_ratio=0.05,
     )  # fmt: skip
     fit(model, batches, config, valid=valid, progress=False)
     return model

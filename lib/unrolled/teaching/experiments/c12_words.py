@@ -16,9 +16,8 @@ from unrolled.data.batches import random_windows
 from unrolled.data.tokens import WordTokenizer
 from unrolled.models.ngram import NGram
 from unrolled.models.recurrent_lm import RecurrentLM
-from unrolled.teaching.experiments.ladder import evaluate
+from unrolled.training.evaluate import evaluate, perplexity
 from unrolled.training.fit import DivergedError, FitConfig, FitResult, fit
-from unrolled.training.metrics import perplexity
 
 Tokens = Mapping[str, np.ndarray]  # "train", "valid", "test": ids (N,)
 
@@ -52,8 +51,8 @@ def train(
     options = {"forget_bias": 1.0} if cell == "lstm" else {}
     model = RecurrentLM(tokenizer.vocab_size, cell, width=64, hidden_size=128, tied=True, **options)
     config = FitConfig(
-        n_steps=n_steps, lr=lr, betas=(0.9, 0.99), weight_decay=0.1, clip=1.0, seed=seed,
-        schedule="cosine", warmup=max(1, n_steps // 20), final_factor=0.05,
+        n_steps=n_steps, lr=lr, betas=(0.9, 0.99), weight_decay=0.1, grad_clip=1.0, seed=seed,
+        schedule="cosine", warmup_steps=max(1, n_steps // 20), min_lr_ratio=0.05,
         eval_every=max(1, n_steps // 10),
     )  # fmt: skip
     rng = np.random.default_rng(seed)

@@ -20,9 +20,9 @@ from torch import Tensor
 from unrolled.data.batches import random_windows
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
-from unrolled.teaching.experiments.ladder import Course, evaluate
+from unrolled.teaching.experiments.ladder import Course
+from unrolled.training.evaluate import bits, evaluate
 from unrolled.training.fit import FitConfig, fit
-from unrolled.training.metrics import bits
 
 Head = tuple[int, int]  # layer, head; both from 0
 
@@ -130,8 +130,8 @@ def train(course: Course, seed: int, *, n_steps: int, **changes) -> TransformerL
     model, rng = language_model(course.vocab_size, seed, **changes), np.random.default_rng(seed)
     size = {"batch_size": BATCH_SIZE, "window": model.config.context_length}
     config = FitConfig(
-        n_steps=n_steps, lr=6e-3, betas=(0.9, 0.99), weight_decay=0.1, clip=1.0,
-        schedule="cosine", warmup=max(1, n_steps // 20), final_factor=0.05, seed=seed,
+        n_steps=n_steps, lr=6e-3, betas=(0.9, 0.99), weight_decay=0.1, grad_clip=1.0,
+        schedule="cosine", warmup_steps=max(1, n_steps // 20), min_lr_ratio=0.05, seed=seed,
     )  # fmt: skip
     batches = iter(lambda: random_windows(rng, course.train, **size), None)
     fit(model, batches, config, progress=False)

@@ -15,8 +15,8 @@ from unrolled.data.batches import random_windows
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
 from unrolled.teaching.experiments.ladder import Course
+from unrolled.training.evaluate import bits
 from unrolled.training.fit import FitConfig, cross_entropy, fit
-from unrolled.training.metrics import bits
 
 CORPUS = "shakespeare-small"
 # "relative" has T5's buckets up to a distance of 32, which every window of training reaches;
@@ -54,7 +54,7 @@ def train(
     batches = iter(lambda: random_windows(rng, tokens, **size), None)
     config = FitConfig(
         n_steps=n_steps, lr=6e-3, betas=(0.9, 0.99), schedule="cosine",
-        warmup=max(1, n_steps // 20), final_factor=0.05, seed=seed,
+        warmup_steps=max(1, n_steps // 20), min_lr_ratio=0.05, seed=seed,
     )  # fmt: skip
     history = fit(model, batches, config, progress=False).history
     return [bits(loss) for loss in history.train_loss]

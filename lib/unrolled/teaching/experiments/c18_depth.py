@@ -26,8 +26,8 @@ from unrolled.data.tokens import CharTokenizer
 from unrolled.models.layers import GATED
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
+from unrolled.training.evaluate import bits
 from unrolled.training.fit import DivergedError, FitConfig, cross_entropy, fit
-from unrolled.training.metrics import bits
 
 CORPUS = "shakespeare-small"
 WIDTH, N_HEADS, WINDOW, BATCH_SIZE = 32, 2, 32, 16
@@ -142,8 +142,8 @@ def train(arm: Arm, *, seed: int, n_steps: int) -> dict:
     size = {"batch_size": BATCH_SIZE, "window": WINDOW}
     batches = iter(lambda: random_windows(rng, text()[1], **size), None)
     config = FitConfig(
-        n_steps=n_steps, lr=arm.lr, optimizer="adam", betas=(0.9, 0.98), clip=None,
-        warmup=min(arm.warmup, n_steps), seed=seed,
+        n_steps=n_steps, lr=arm.lr, optimizer="adam", betas=(0.9, 0.98), grad_clip=None,
+        warmup_steps=min(arm.warmup, n_steps), seed=seed,
     )  # fmt: skip
     try:
         history = fit(model, batches, config, progress=False).history

@@ -140,7 +140,7 @@ def finetune(
 
     config = FitConfig(
         n_steps=n_steps, lr=lr, betas=(0.9, 0.99), weight_decay=0.1, schedule="linear",
-        warmup=max(1, n_steps // 10), seed=seed,
+        warmup_steps=max(1, n_steps // 10), seed=seed,
     )  # fmt: skip
     fit(classifier, Epochs(), config, progress=False)
     return classifier.eval()

@@ -16,8 +16,8 @@ from unrolled.data.copying import TOKENIZER, CopyLines, arranged, copy_lines, in
 from unrolled.models.recurrent_lm import RecurrentLM
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
+from unrolled.training.evaluate import bits
 from unrolled.training.fit import FitConfig, FitResult, cross_entropy, fit
-from unrolled.training.metrics import bits
 
 SEEDS = (0, 1, 2)
 LRS = {
@@ -72,7 +72,7 @@ def train(
 
     config = FitConfig(
         n_steps=n_steps, lr=lr, betas=(0.9, 0.99), weight_decay=0.1, schedule="cosine",
-        warmup=max(1, n_steps // 20), final_factor=0.05, eval_every=eval_every, seed=seed,
+        warmup_steps=max(1, n_steps // 20), min_lr_ratio=0.05, eval_every=eval_every, seed=seed,
     )  # fmt: skip
     return model, fit(model, iter(fresh, None), config, valid=look, progress=False)
 

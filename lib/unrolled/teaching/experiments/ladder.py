@@ -6,16 +6,14 @@ the experiments named in `RECORDS` run and record the rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from unrolled.data import corpora
 from unrolled.data.tokens import CharTokenizer
 from unrolled.teaching.experiments import record
-from unrolled.training.metrics import bits_per_byte, nll, perplexity
+from unrolled.training.evaluate import Model, evaluate
 
 CORPUS = "shakespeare"
 # From the bottom up: the record of each rung, and what stands in the table until it is recorded.
@@ -26,84 +24,6 @@ RECORDS = {
     "ladder_lstm": "LSTM",
     "ladder_transformer": "Transformer",
 }
-
-Model = Callable[[np.ndarray], np.ndarray] | torch.nn.Module
-
-
-@dataclass(frozen=True, kw_only=True)
-class Evaluation:
-    """What a text cost under a model: total nats for n_tokens tokens, n_bytes bytes."""
-
-    nats: float
-    n_tokens: int
-    n_bytes: int
-
-    @property
-    def bits_per_byte(self) -> float:
-        return bits_per_byte(self.nats, self.n_bytes)
-
-    @property
-    def perplexity(self) -> float:
-        """Per token."""
-        return perplexity(self.nats / self.n_tokens)
-
-
-def evaluate(
-    model: Model,
-    tokens: np.ndarray,
-    n_bytes: int,
-    *,
-    start: int,
-    context_length: int = 256,
-    overlap: int = 128,
-    batch_size: int = 16,
-) -> Evaluation:
-    """Score every token of a text, the first as if `start` stood before it.
-
-    model: (B, T) ids → (B, T, V) logits or log-probabilities; a torch module gets a tensor on its
-    own device and is put into evaluation mode, anything else an int64 array. tokens: (n,).
-    The text is read in windows of context_length tokens; a window repeats the last `overlap`
-    tokens of the one before without scoring them again, so that each score but the first few has
-    at least `overlap` tokens of context. Raises ValueError for impossible lengths.
-    """
-    n = len(tokens)
-    if not n:
-        raise ValueError("there are no tokens to score")
-    if batch_size < 1:
-        raise ValueError(f"batch_size must be at least 1, got {batch_size}")
-    if not 0 <= overlap < context_length:
-        raise ValueError(
-            f"overlap must lie between 0 and context_length − 1, got {overlap} and {context_length}"
-        )
-    inputs = np.concatenate([[start], tokens[:-1]]).astype(np.int64)
-    width = min(context_length, n)
-    starts = np.arange(0, n - width + 1, context_length - overlap)
-    if starts[-1] + width < n:
-        starts = np.append(starts, n - width)
-    columns = starts[:, None] + np.arange(width)  # (windows, width) positions in the text
-    done = np.concatenate([[0], starts[:-1] + width])  # positions scored before each window
-    total = 0.0
-    for i in range(0, len(starts), batch_size):
-        at = columns[i : i + batch_size]
-        nats = nll(_log_probs(model, inputs[at]), tokens[at])
-        total += float(nats[at >= done[i : i + batch_size, None]].sum())
-    return Evaluation(nats=total, n_tokens=n, n_bytes=n_bytes)
-
-
-def _log_probs(model: Model, tokens: np.ndarray) -> np.ndarray:
-    """log p over the vocabulary, whether the model gives logits or log-probabilities."""
-    if not isinstance(model, torch.nn.Module):
-        out = torch.from_numpy(np.ascontiguousarray(model(tokens)))
-        # A row of −inf only (maximum likelihood after an unseen context) has nothing to normalise.
-        return torch.where(out.isneginf().all(-1, True), out, out.double().log_softmax(-1)).numpy()
-    training, device = model.training, next(model.parameters()).device
-    model.eval()
-    try:
-        with torch.inference_mode():
-            logits = model(torch.from_numpy(tokens).to(device))
-    finally:
-        model.train(training)
-    return logits.double().log_softmax(-1).cpu().numpy()
 
 
 @dataclass(frozen=True)

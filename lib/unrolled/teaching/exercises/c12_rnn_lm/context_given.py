@@ -1,6 +1,6 @@
 r"""How much context does each token get?
 
-`ladder.evaluate` reads a text of $n$ tokens in windows of `context_length` tokens. Each window
+`evaluate` reads a text of $n$ tokens in windows of `context_length` tokens. Each window
 begins `context_length − overlap` tokens after the one before, as long as it fits into the text; if
 some tokens at the end are then left over, a last window is laid flush with the end. A token is
 scored in the *first* window that holds it. The model starts each window from an empty state and
@@ -60,7 +60,7 @@ def tests(rng):
 # %% oracle
 def oracle(n, context_length, overlap):
     """The library's own evaluation of a text of positions, spied on by the model it calls."""
-    from unrolled.teaching.experiments import ladder
+    from unrolled.training.evaluate import evaluate
 
     first = {}
 
@@ -70,7 +70,7 @@ def oracle(n, context_length, overlap):
                 first.setdefault(before + 1, k)
         return np.zeros((*tokens.shape, n))
 
-    ladder.evaluate(spy, np.arange(n), n, start=-1, context_length=context_length, overlap=overlap)
+    evaluate(spy, np.arange(n), n, start=-1, context_length=context_length, overlap=overlap)
     return np.array([first[i] for i in range(n)])
 
 

@@ -1,0 +1,140 @@
+"""From what the reader gives to what a model takes: batches as tensors on its device, in passes.
+
+Chapter 12 builds the batches; `training.fit` draws them here.
+"""
+
+from __future__ import annotations
+
+import functools
+import zlib
+from collections import deque
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unrolled.data.batches import IGNORE
+
+
+class Batch(NamedTuple):
+    """What a loss is computed from.
+
+    inputs: the model's arguments. targets: any shape; those that do not count are 0. weights: of
+    each target, in the targets' shape; None: all 1. weight: Σ weights, a number wherever the batch
+    came from the CPU, so that no device has to be waited for.
+    """
+
+    inputs: tuple[Tensor, ...]
+    targets: Tensor
+    weights: Tensor | None = None
+    weight: float | Tensor = 0.0
+
+
+class BatchIterator:
+    """Batches on a device without end: an iterable that ends is started again.
+
+    `first` is a checksum of the first batch, by which a resumed fit notices other data.
+    """
+
+    def __init__(self, batches: Iterable, device: torch.device, dtype: torch.dtype) -> None:
+        self.batches, self.iterator = batches, iter(batches)
+        self.device, self.dtype = device, dtype
+        self.drawn, self.first, self.ahead = 0, 0, deque()
+
+    def draw(self) -> tuple[Batch, bool]:
+        """(the next batch, whether a pass begins with it).
+
+        Raises ValueError when the batches end and cannot be started again.
+        """
+        return self.ahead.popleft() if self.ahead else self._draw()
+
+    def prefetch(self, n: int) -> None:
+        """Draw n batches now, while the device is still computing, for the next calls of `draw`."""
+        self.ahead.extend(self._draw() for _ in range(n))
+
+    def skip(self, n: int) -> None:
+        """Leave n batches out; none of them is moved to the device."""
+        for _ in range(n):
+            self._next()
+
+    def _draw(self) -> tuple[Batch, bool]:
+        batch, begins = self._next()
+        return to_device(batch, self.device, self.dtype), begins
+
+    def _next(self) -> tuple[tuple, bool]:
+        begins = self.drawn == 0
+        batch = next(self.iterator, None)
+        if batch is None:
+            self.iterator, begins = iter(self.batches), True
+            batch = next(self.iterator, None)
+        if batch is None:
+            raise ValueError(
+                f"the batches ended after {self.drawn}: give a list, an endless iterator, or an "
+                "object whose iterator starts again"
+            )
+        if self.drawn == 0:
+            self.first = _checksum(batch)
+        self.drawn += 1
+        return batch, begins
+
+
+def to_device(batch: tuple, device: torch.device, dtype: torch.dtype) -> Batch:
+    """(inputs, targets) or (inputs, targets, weights), arrays or tensors, as a Batch on the device.
+
+    Inputs may be a tuple. Booleans stay, integers become int64, floats dtype. A target `IGNORE`
+    has the weight 0; one of weight 0 becomes 0, so that it may be anything. What lies on the CPU
+    is copied, to a GPU through pinned memory without waiting. Raises ValueError for another form or
+    shape, and, where the batch is on the CPU, for a negative weight.
+    """
+    inputs, targets, given = _parts(batch)
+    weights, on_cpu = None, targets.device.type == "cpu"
+    if targets.dtype == torch.int64:
+        weights = targets != IGNORE
+        weights = None if on_cpu and weights.all() else weights
+    if given is not None:
+        if given.shape != targets.shape or (on_cpu and (given < 0).any()):
+            raise ValueError(
+                f"weights must have the targets' shape {tuple(targets.shape)} and be at least 0, "
+                f"got the shape {tuple(given.shape)} and as the smallest {given.min().item():g}"
+            )
+        given = given.to(dtype) if given.is_floating_point() else given
+        weights = given if weights is None else given * weights
+    weight = targets.numel()
+    if weights is not None:
+        targets = targets.masked_fill(weights == 0, 0)
+        weight = weights.double().sum().item() if on_cpu else weights.sum()
+
+    def move(x: Tensor) -> Tensor:
+        kind = dtype if x.is_floating_point() else x.dtype
+        if x.device.type == "cpu" and device.type == "cuda":
+            return x.to(kind).pin_memory().to(device, non_blocking=True)
+        return x.to(device, kind)
+
+    weights = None if weights is None else move(weights)
+    return Batch(tuple(map(move, inputs)), move(targets), weights, weight)
+
+
+def _parts(batch: tuple) -> tuple[tuple[Tensor, ...], Tensor, Tensor | None]:
+    """(inputs, targets, weights or None) as tensors where they are, integers as int64."""
+    if not isinstance(batch, tuple | list) or len(batch) not in (2, 3, 4):
+        raise ValueError("a batch is (inputs, targets) or (inputs, targets, weights)")
+
+    def tensor(x: np.ndarray | Tensor) -> Tensor:
+        x = x if isinstance(x, Tensor) else torch.from_numpy(np.array(x))
+        return x if x.is_floating_point() or x.dtype == torch.bool else x.long()
+
+    inputs = batch[0] if isinstance(batch[0], tuple) else (batch[0],)
+    weights = batch[2] if len(batch) > 2 else None
+    return (
+        tuple(map(tensor, inputs)), tensor(batch[1]), None if weights is None else tensor(weights)
+    )  # fmt: skip
+
+
+def _checksum(batch: tuple) -> int:
+    """CRC-32 over all values."""
+    inputs, targets, weights = _parts(batch)
+    tensors = [*inputs, targets] if weights is None else [*inputs, targets, weights]
+    arrays = (x.detach().cpu().double().numpy() for x in tensors)
+    return functools.reduce(lambda crc, x: zlib.crc32(x.tobytes(), crc), arrays, 0)

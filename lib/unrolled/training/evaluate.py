@@ -1,0 +1,156 @@
+"""How good a model is: nats, bits, perplexity and bits per byte, one `evaluate` for every model.
+
+Chapter 1 derives the units; the ladder compares all models of the book by them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from unrolled.validate import whole
+
+Model = Callable[[np.ndarray], np.ndarray] | nn.Module
+
+
+def nll(
+    log_probs: np.ndarray | torch.Tensor, targets: np.ndarray | torch.Tensor
+) -> np.ndarray | torch.Tensor:
+    """−log p(target) of every token, in nats: log_probs (..., V) and int targets (...) → (...).
+
+    Arrays in, array out; tensors in, tensor out. Raises ValueError where the shapes do not fit or a
+    target is no id.
+    """
+    if tuple(log_probs.shape[:-1]) != tuple(targets.shape):
+        raise ValueError(
+            f"targets must have the shape of log_probs without its last axis, "
+            f"{tuple(log_probs.shape[:-1])}, got {tuple(targets.shape)}"
+        )
+    if math.prod(targets.shape):
+        low, high, vocab_size = int(targets.min()), int(targets.max()), log_probs.shape[-1]
+        if low < 0 or high >= vocab_size:
+            raise ValueError(f"targets must lie in 0 … {vocab_size - 1}, got {low} … {high}")
+    if isinstance(log_probs, torch.Tensor):
+        return -log_probs.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    return -np.take_along_axis(log_probs, targets[..., None], axis=-1)[..., 0]
+
+
+def bits(nats: float | np.ndarray) -> float | np.ndarray:
+    """nats / ln 2: the same code length, counted in binary digits."""
+    return nats / math.log(2)
+
+
+def perplexity(mean_nats: float) -> float:
+    """exp(mean nats per token): how many equally likely tokens would be as hard to guess.
+
+    The mean must run over tokens. Perplexities themselves must never be averaged: see `Evaluation`.
+    """
+    return float(np.exp(mean_nats))
+
+
+def bits_per_byte(total_nats: float, n_bytes: int) -> float:
+    """Code length of a text in bits for each byte of its UTF-8 form, whatever the tokens are.
+
+    Raises ValueError unless n_bytes is at least 1.
+    """
+    return float(bits(total_nats) / whole("n_bytes", n_bytes))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """What a text cost under a model: total nats for n_tokens tokens, n_bytes bytes.
+
+    Totals are added up (a + b), never averaged: a mean of the batches' means, or of their
+    perplexities, counts a token of a short batch more than one of a long batch.
+    """
+
+    nats: float
+    n_tokens: int
+    n_bytes: int
+
+    def __add__(self, other: Evaluation) -> Evaluation:
+        pairs = zip(vars(self).items(), vars(other).values(), strict=True)
+        return Evaluation(**{name: ours + theirs for (name, ours), theirs in pairs})
+
+    @property
+    def bits_per_byte(self) -> float:
+        return bits_per_byte(self.nats, self.n_bytes)
+
+    @property
+    def perplexity(self) -> float:
+        """Per token; ValueError for no tokens."""
+        return perplexity(self.nats / whole("n_tokens", self.n_tokens))
+
+
+def evaluate(
+    model: Model,
+    tokens: np.ndarray,
+    n_bytes: int,
+    *,
+    start: int,
+    context_length: int = 256,
+    overlap: int = 128,
+    batch_size: int = 16,
+) -> Evaluation:
+    """Score every token of a text, the first as if `start` stood before it.
+
+    model: (B, T) ids → (B, T, V) logits or log-probabilities; a torch module gets a tensor on its
+    own device and is put into evaluation mode, anything else (an n-gram model) an int64 array.
+    tokens: (n,). The text is read in windows of context_length tokens; a window repeats the last
+    `overlap` tokens of the one before without scoring them again, so that each score but the first
+    few has at least `overlap` tokens of context. Raises ValueError for impossible lengths.
+    """
+    n = len(tokens)
+    if not n:
+        raise ValueError("there are no tokens to score")
+    whole("batch_size", batch_size)
+    if not 0 <= overlap < context_length:
+        raise ValueError(
+            f"overlap must lie between 0 and context_length − 1, got {overlap} and {context_length}"
+        )
+    inputs = np.concatenate([[start], tokens[:-1]]).astype(np.int64)
+    width = min(context_length, n)
+    starts = np.arange(0, n - width + 1, context_length - overlap)
+    if starts[-1] + width < n:
+        starts = np.append(starts, n - width)
+    columns = starts[:, None] + np.arange(width)  # (windows, width) positions in the text
+    done = np.concatenate([[0], starts[:-1] + width])  # positions scored before each window
+    total = 0.0
+    for i in range(0, len(starts), batch_size):
+        at = columns[i : i + batch_size]
+        nats = _nats(model, inputs[at], tokens[at])
+        total += float(nats[at >= done[i : i + batch_size, None]].sum())
+    return Evaluation(nats=total, n_tokens=n, n_bytes=n_bytes)
+
+
+def _nats(model: Model, tokens: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """(B, T) float64, whether the model gives logits or log-probabilities."""
+    if not isinstance(model, nn.Module):
+        out = torch.from_numpy(np.ascontiguousarray(model(tokens)))
+        # A row of −inf only (maximum likelihood after an unseen context) has nothing to normalise.
+        log_probs = torch.where(out.isneginf().all(-1, True), out, out.double().log_softmax(-1))
+        return nll(log_probs.numpy(), targets)
+    device = next(model.parameters()).device
+    float_type = torch.float32 if device.type == "mps" else torch.float64  # there is none on MPS
+    with in_evaluation_mode(model), torch.inference_mode():
+        logits = model(torch.from_numpy(tokens).to(device))
+        nats = nll(logits.to(float_type).log_softmax(-1), torch.from_numpy(targets).to(device))
+    return nats.cpu().double().numpy()
+
+
+@contextlib.contextmanager
+def in_evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Within, the model is in evaluation mode; after it, each part is in the mode it had."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training

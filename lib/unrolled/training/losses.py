@@ -1,0 +1,98 @@
+"""Losses of model and batch, as `fit` trains them: (model, batch, cache) → (Σ nats, weight).
+
+A loss returns a sum with a graph and the weight by which it is divided, a number or a tensor. The
+cache is None, or what the model reads on from (`carry_state`). Chapter 1 derives cross-entropy.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from unrolled.data.batches import IGNORE
+from unrolled.training.batch_iterator import Batch
+
+Loss = Callable[[nn.Module, Batch, object], tuple[Tensor, float | Tensor]]
+
+LARGE = 2**29  # logits, 2 GiB of them in float32, above which a GPU does not hold them all
+
+
+def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+    """−log softmax(logits)[target], in nats: (..., V) and int64 targets (...) → (...).
+
+    A target `IGNORE` costs 0. ValueError for shapes, IndexError for targets that do not fit.
+    """
+    if logits.shape[:-1] != targets.shape:
+        raise ValueError(
+            f"logits must have the shape of the targets, {tuple(targets.shape)}, and a last axis "
+            f"for the vocabulary, got {tuple(logits.shape)}"
+        )
+    flat = logits.reshape(-1, logits.shape[-1])
+    nats = F.cross_entropy(flat, targets.reshape(-1), ignore_index=IGNORE, reduction="none")
+    return nats.reshape(targets.shape)
+
+
+def per_target(function: Callable[[Tensor, Tensor], Tensor]) -> Loss:
+    """A loss for `fit` from a function (model's output, targets) → the loss of each target.
+
+    It is computed in the model's number type or float32, also where the model runs in bfloat16.
+    """
+    return functools.partial(_weighted_sum, function)
+
+
+def _weighted_sum(
+    function: Callable, model: nn.Module, batch: Batch, cache: object
+) -> tuple[Tensor, float | Tensor]:
+    """(Σ weight · function(model(inputs), targets), Σ weight)."""
+    output = model(*batch.inputs) if cache is None else model(*batch.inputs, cache=cache)
+    if not isinstance(output, Tensor):
+        raise TypeError(f"the model must return a tensor, got a {type(output).__name__}")
+    with torch.autocast(output.device.type, enabled=False):
+        losses = function(output.float() if output.dtype == torch.bfloat16 else output,
+                          batch.targets)  # fmt: skip
+    if losses.shape != batch.targets.shape:
+        raise ValueError(
+            f"the loss must have the targets' shape {tuple(batch.targets.shape)}, "
+            f"got {tuple(losses.shape)}"
+        )
+    if batch.weights is not None:
+        losses = losses * batch.weights.to(losses.dtype)
+    return losses.sum(), batch.weight
+
+
+def next_token_loss(
+    model: nn.Module, batch: Batch, cache: object = None, *, chunk_rows: int | None = None
+) -> tuple[Tensor, float | Tensor]:
+    """Cross-entropy of the model's logits, summed over the targets: what a language model trains.
+
+    chunk_rows: if given, at most so many rows of logits (chunk_rows, V) exist at a time, in the
+        backward pass too; None: all at once, but torch's choice on a GPU where they would need
+        more than 2 GiB. It takes a model with `head`, a linear map, and `hidden`, what the head
+        reads. By functools.partial it is set for a fit.
+    """
+    head, targets = getattr(model, "head", None), batch.targets
+    if chunk_rows is None:
+        large = isinstance(head, nn.Linear) and targets.numel() * head.out_features > LARGE
+        if not (large and targets.is_cuda and hasattr(model, "hidden")):
+            return _weighted_sum(cross_entropy, model, batch, cache)
+    hidden = model.hidden(*batch.inputs, **({} if cache is None else {"cache": cache}))
+    x, weight, bias = hidden.flatten(0, -2), head.weight, head.bias
+    if torch.is_autocast_enabled(x.device.type):
+        kind = torch.get_autocast_dtype(x.device.type)
+        x, weight, bias = (None if t is None else t.to(kind) for t in (x, weight, bias))
+    # Compiled, the operation keeps its gradients for a second backward pass, and says so unasked.
+    options = nn.LinearCrossEntropyOptions(
+        batch_chunk_size=chunk_rows, allow_retain_graph=torch.compiler.is_compiling()
+    )
+    weights = batch.weights
+    if weights is not None and weights.dtype == torch.bool:
+        targets, weights = targets.masked_fill(~weights, IGNORE), None
+    nats = F.linear_cross_entropy(
+        x, weight, targets.flatten(), linear_bias=bias, ignore_index=IGNORE, options=options,
+        reduction="sum" if weights is None else "none",
+    )  # fmt: skip
+    return (nats if weights is None else (nats * weights.flatten()).sum()), batch.weight
