@@ -232,12 +232,13 @@ def test_statement_and_explanation_are_plain_markdown(exercise):
         assert not re.search(r"[\x00-\x09\x0b-\x1f]", text), "a backslash was eaten: write r'''…'''"
 
 
-def test_starter_keeps_the_chapters_style(exercise):
-    """It becomes a cell, and ruff reads the cells."""
-    style = ["--config", str(ROOT / "chapters" / "ruff.toml"), "-"]
+def test_starters_keep_the_chapters_style(tmp_path):
+    """They become cells, and ruff reads the cells."""
+    for name in NAMES:
+        path = tmp_path / f"{name.replace('/', '-')}.py"
+        path.write_text(exercises.load(name).starter + "\n", encoding="utf-8")
+    style = ["--config", str(ROOT / "chapters" / "ruff.toml"), str(tmp_path)]
     for task in (["format", "--check"], ["check", "--select", "E501"]):
         command = [sys.executable, "-m", "ruff", *task, *style]
-        done = subprocess.run(
-            command, input=exercise.starter + "\n", capture_output=True, text=True
-        )
+        done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr

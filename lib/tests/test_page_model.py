@@ -80,7 +80,7 @@ def test_what_is_shown_names_the_file_and_says_what_it_is_where_it_cannot_run(mo
     monkeypatch.setattr(IPython.display, "display", lambda bundle, raw: shown.append(bundle))
     page_model.show("any", "</script>", caption="What it says.")
     (bundle,) = shown
-    assert '"file": "any.bin"' in bundle["text/html"]
+    assert '"file":"any.bin"' in bundle["text/html"]
     assert '</script>"' not in bundle["text/html"]
     assert "What it says." in bundle["text/html"]
     assert "web book" in bundle["text/plain"]

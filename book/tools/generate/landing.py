@@ -7,15 +7,14 @@ line of a play it never saw. Every number in the figure comes from here.
 from __future__ import annotations
 
 import html
-import json
 from pathlib import Path
 
 import numpy as np
-import unrolled.teaching.moving.explore as explore
 from unrolled.data import corpora, tokens
 from unrolled.models.ngram import NGram
 from unrolled.models.ngram_counts import NGramCounts
-from unrolled.teaching import figures
+from unrolled.teaching import moving
+from unrolled.teaching.moving.embed import embed
 
 from book.tools.notebooks import ROOT
 
@@ -108,14 +107,7 @@ def page() -> str:
         f"{' checked' if i == k else ''}>{text}</label>"
         for i, text in enumerate(ORDERS.values())
     )
-    folder = Path(explore.__file__).parent
-    written = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    script = Path(__file__).with_name("landing.js").read_text("utf8")
-    return f"""<figure class="u-explore u-next">
-<style>
-{figures.css()}{(folder / "explore.css").read_text("utf8")}</style>
-<script type="application/json">{written}</script>
-{still(data)}
+    body = f"""{still(data)}
 <form onsubmit="return false" autocomplete="off">
 <div class="u-axis" data-axis="0"><div class="u-name"><label for="u-word">next word</label>\
 <output for="u-word" aria-live="off">{at + 1} of {len(words)}</output></div><div class="u-track">\
@@ -125,9 +117,11 @@ def page() -> str:
 <fieldset class="u-axis" data-axis="1"><legend>the model looks back</legend>\
 <div class="u-choices">{reaches}</div></fieldset>
 </form>
-<p class="u-status" role="status"></p>
-<script>
-{script}</script>
-<figcaption>{CAPTION}</figcaption>
-</figure>
-"""
+<p class="u-status" role="status"></p>"""
+    figure = embed(
+        "u-explore u-next", body, data=data,
+        style=Path(moving.__file__).with_name("explore.css"),
+        script=Path(__file__).with_name("landing.js"),
+        caption=f"<figcaption>{CAPTION}</figcaption>\n",
+    )  # fmt: skip
+    return figure + "\n"

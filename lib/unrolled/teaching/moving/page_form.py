@@ -9,12 +9,12 @@ from __future__ import annotations
 import gzip
 import hashlib
 import html
-import json
 import math
 from collections import Counter
 from pathlib import Path
 
 from unrolled.teaching import figures
+from unrolled.teaching.moving.embed import embed
 from unrolled.teaching.moving.states import Axis, Plan
 
 PREFIX = "unrolled-explore"  # starts the identifiers until the whole figure is known
@@ -77,23 +77,18 @@ def _document(plan: Plan, states: list[tuple[int, ...]], drawings: list[str]) ->
         "alts": [plan.alt(state) for state in states],
         "axes": [{"texts": axis.texts} for axis in plan.axes],
     }
-    written = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    written = written.replace("</", r"<\/").replace("<!", r"<\u0021")  # a script may not hold these
-    here = Path(__file__)
     still = drawings[states.index(plan.start)] if plan.start in states else drawings[0]
     controls = "\n".join(_control(axis, f"{PREFIX}-axis{k}", k) for k, axis in enumerate(plan.axes))
-    return f"""<figure class="u-explore">
-<style>
-{figures.css()}{here.with_name("explore.css").read_text(encoding="utf-8")}</style>
-<script type="application/json">{written}</script>
-<div class="u-frame">{figures.label(still, plan.alt(plan.start))}</div>
+    body = f"""<div class="u-frame">{figures.label(still, plan.alt(plan.start))}</div>
 <form onsubmit="return false" autocomplete="off">
 {controls}
 </form>
-<p class="u-status" role="status"></p>
-<script>
-{here.with_name("explore.js").read_text(encoding="utf-8")}</script>
-{figures.figcaption(plan.caption)}</figure>"""
+<p class="u-status" role="status"></p>"""
+    here = Path(__file__)
+    return embed(
+        "u-explore", body, data=data, style=here.with_name("explore.css"),
+        script=here.with_name("explore.js"), caption=figures.figcaption(plan.caption),
+    )  # fmt: skip
 
 
 def _table(drawings: list[str]) -> tuple[list[str], list[list[int]]]:

@@ -8,7 +8,6 @@ table of the first mask remains as a still.
 from __future__ import annotations
 
 import html
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from torch import Tensor
 
 from unrolled.models.attention import attend
 from unrolled.teaching import figures
+from unrolled.teaching.moving.embed import embed
 
 
 def paint(
@@ -32,7 +32,7 @@ def paint(
 
     Args:
         words: T of them, the names of rows (queries) and columns (keys).
-        q, k, v: (T, K), (T, K) and (T, V), float.
+        q, k, v: (T, K), (T, K) and (T, V), float; rounded to four decimals.
         masks: by name, (T, T), True = may attend; each gets a button, and the first is the start.
         caption: the finding; `$…$` is set as mathematics.
 
@@ -55,22 +55,20 @@ def paint(
         if mask.shape != (T, T) or mask.dtype != torch.bool:
             got = f"{tuple(mask.shape)} of {mask.dtype}"
             raise ValueError(f"the mask {name!r} must be booleans of shape ({T}, {T}), got {got}")
+    # Four decimals are equal on every processor; page and still compute with the same numbers.
+    q, k, v = (x.detach().double().round(decimals=4) for x in (q, k, v))
     first, start = next(iter(masks.items()))
     _, weights = attend(q, k, v, start, with_weights=True)
-    data = {name: x.tolist() for name, x in {"q": q, "k": k, "v": v}.items()}
-    data |= {
-        "words": [*words],
+    data = {
+        "q": q.tolist(), "k": k.tolist(), "v": v.tolist(), "words": [*words],
         "masks": {name: mask.int().tolist() for name, mask in masks.items()},
-    }
-    here, written = Path(__file__), json.dumps(data).replace("</", r"<\/")
-    markup = f"""<figure class="u-figure u-paint">
-<style>
-{figures.css()}{here.with_name("mask_painter.css").read_text(encoding="utf-8")}</style>
-<script type="application/json">{written}</script>
-{_table(words, start, weights)}
-<script>
-{here.with_name("mask_painter.js").read_text(encoding="utf-8")}</script>
-{figures.figcaption(caption)}</figure>"""
+    }  # fmt: skip
+    here = Path(__file__)
+    markup = embed(
+        "u-figure u-paint", _table(words, start, weights), data=data,
+        style=here.with_name("mask_painter.css"), script=here.with_name("mask_painter.js"),
+        caption=figures.figcaption(caption),
+    )  # fmt: skip
     rows = "; ".join(
         f"{word}: {', '.join(f'{100 * x:.0f}' for x in row)}"
         for word, row in zip(words, weights.tolist(), strict=True)

@@ -19,6 +19,7 @@ import torch
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
 from unrolled.teaching import figures
+from unrolled.teaching.moving.embed import embed
 
 # What the forward pass in the page knows.
 SUPPORTED = {
@@ -26,6 +27,10 @@ SUPPORTED = {
     "bias": False, "tied": True, "parallel": False, "embedding_norm": False, "window": None,
     "scale_embedding": False, "scale_scores": True, "scale_logits": False,
 }  # fmt: skip
+PLACE = (
+    "In the web book the model itself runs here: type a text, and see what it expects next and what"
+    " it attends to."
+)
 
 
 def pack(model: TransformerLM, vocab: tuple[str, ...]) -> bytes:
@@ -89,16 +94,13 @@ def show(name: str, prompt: str, *, caption: str = "", longest: int = 120) -> No
     from IPython.display import display
 
     here = Path(__file__)
-    data = json.dumps({"file": f"{name}.bin", "prompt": prompt, "longest": longest})
-    data = data.replace("</", r"<\/")  # a script may not hold it
-    markup = f"""<figure class="u-model">
-<style>
-{figures.css()}{here.with_name("page_model.css").read_text(encoding="utf-8")}</style>
-<script type="application/json">{data}</script>
-<p class="u-model-place">In the web book the model itself runs here: type a text, and see what it
-expects next and what it attends to.</p>
-<script>
-{here.with_name("page_model.js").read_text(encoding="utf-8")}</script>
-{figures.figcaption(caption)}</figure>"""
+    markup = embed(
+        "u-model",
+        f'<p class="u-model-place">{PLACE}</p>',
+        data={"file": f"{name}.bin", "prompt": prompt, "longest": longest},
+        style=here.with_name("page_model.css"),
+        script=here.with_name("page_model.js"),
+        caption=figures.figcaption(caption),
+    )
     plain = f"[The model {html.escape(name)} runs here in the web book.]\n{caption}".strip()
     display({"text/html": markup, "text/plain": plain}, raw=True)
