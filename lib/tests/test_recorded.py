@@ -65,7 +65,7 @@ def test_a_recipe_of_the_ladder_is_the_recorded_one(name, recipe, config, row, c
     assert recipe.lr in (None, chosen)
     recipe = replace(recipe, lr=chosen)
     assert config["recipe"].items() <= asdict(recipe).items()
-    assert config["fit"].items() <= recipe.config(0).plain().items()
+    assert config["fit"].items() <= recipe.config(0).to_dict().items()
     assert size(recipe.build(course.vocab_size, 0)) == row["parameters"]
 
 
