@@ -51,7 +51,7 @@ def side_by_side(modules: dict[str, nn.Module], x: torch.Tensor, rounds: int) ->
 def against_torch(kind: str, device: str) -> None:
     """torch.nn's speed is 1; a ratio is the median over rounds of its seconds over ours."""
     for (batch, n_steps, width, hidden_size, n_layers, bidirectional), rounds in SHAPES:
-        fused = Recurrent(kind, width, hidden_size, n_layers, bidirectional).to(device)
+        fused = Recurrent(width, hidden_size, kind, n_layers, bidirectional).to(device)
         reference = copy.deepcopy(fused)
         reference.implementation = "reference"
         # After a copy .to() lays the weights out for cuDNN again.
@@ -78,9 +78,9 @@ def without_kernel(device: str) -> None:
     """What the cells without a kernel cost: the reference loop beside the same loop of the GRU."""
     batch, n_steps, width, hidden_size = SHAPES[0][0][:4]
     cells = {
-        "torch": Recurrent("gru", width, hidden_size, implementation="reference"),
-        "minimal": Recurrent("minimal", width, hidden_size),
-        "gru, reset before": Recurrent("gru", width, hidden_size, reset_after=False),
+        "torch": Recurrent(width, hidden_size, "gru", implementation="reference"),
+        "minimal": Recurrent(width, hidden_size, "minimal"),
+        "gru, reset before": Recurrent(width, hidden_size, "gru", reset_after=False),
     }
     cells = {name: cell.to(device) for name, cell in cells.items()}
     times = side_by_side(cells, torch.randn(batch, n_steps, width, device=device), 30)

@@ -410,9 +410,9 @@ attention = partial(nn.MultiheadAttention, D, 1, batch_first=True)
         lstm(at_last_token),
         Padded(linear, average),
         Padded(attention, attend),
-        Padded(partial(Recurrent, "gru", D, H), lambda m, x, mask: m(x, mask=mask)[1][-1]),
+        Padded(partial(Recurrent, D, H, "gru"), lambda m, x, mask: m(x, mask=mask)[1][-1]),
         Padded(
-            partial(Recurrent, "minimal", D, H, bidirectional=True),
+            partial(Recurrent, D, H, "minimal", bidirectional=True),
             lambda module, x, mask: module(x, mask=mask)[0],
         ),
     ],

@@ -248,7 +248,7 @@ def test_models_that_know_the_order_pass(model, x):
 @pytest.mark.parametrize("cell", CELLS)
 def test_recurrent_models_know_the_order(cell):
     torch.manual_seed(0)
-    check_order(RecurrentLM(V, cell, width=D, hidden_size=13), TOKENS)
+    check_order(RecurrentLM(V, cell, embedding_dim=D, hidden_size=13), TOKENS)
 
 
 def test_an_order_that_is_drowned_in_a_fresh_model_still_counts():
@@ -334,7 +334,7 @@ class Toy(nn.Module):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_recurrent_models_read_in_pieces(cell, dtype):
     torch.manual_seed(0)
-    check_cache(RecurrentLM(V, cell, width=D, hidden_size=13, n_layers=2).to(dtype), TOKENS)
+    check_cache(RecurrentLM(V, cell, embedding_dim=D, hidden_size=13, n_layers=2).to(dtype), TOKENS)
 
 
 @pytest.mark.parametrize("position", POSITIONS)

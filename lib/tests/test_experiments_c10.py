@@ -80,7 +80,7 @@ def test_the_three_starts_differ_where_they_say_and_nowhere_else():
 
 def test_the_default_start_is_what_the_library_draws():
     torch.manual_seed(11)
-    plain = RecurrentLM(N_SYMBOLS + 4, "elman", width=16, hidden_size=HIDDEN)
+    plain = RecurrentLM(N_SYMBOLS + 4, "elman", embedding_dim=16, hidden_size=HIDDEN)
     assert_close(dict(plain.named_parameters()), dict(network("default", 11).named_parameters()))
 
 

@@ -84,7 +84,7 @@ def test_batches_hold_one_length_and_ask_for_the_verdict_at_the_end():
 )
 def test_gates_begin_open_for_keeping(model, block, bias):
     cell = ParenthesesReader(model).recurrent.cells[0]
-    rows = cell._rows(block)
+    rows = cell.rows(block)
     assert torch.equal(cell.bias_ih[rows] + cell.bias_hh[rows], torch.full((50,), bias))
     assert (cell.bias_ih != bias).sum() == cell.bias_ih.numel() - 50
     state = cell.initial_state(1)

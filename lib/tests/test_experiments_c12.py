@@ -119,7 +119,7 @@ def test_places_count_from_the_last_new_line():
 @pytest.fixture(scope="module")
 def fresh():
     torch.manual_seed(0)
-    return RecurrentLM(11, "lstm", width=3, hidden_size=5)
+    return RecurrentLM(11, "lstm", embedding_dim=3, hidden_size=5)
 
 
 def test_reading_by_steps_is_the_models_own_reading(fresh, rng_ids):

@@ -29,7 +29,7 @@ def rng(seed=0):
 
 def recurrent(cell="gru", dropout=0.0):
     torch.manual_seed(0)
-    lm = RecurrentLM(V, cell, width=D, hidden_size=H, dropout=dropout).double()
+    lm = RecurrentLM(V, cell, embedding_dim=D, hidden_size=H, dropout=dropout).double()
     return _sharpened(lm)
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 from torch.testing import assert_close
-from unrolled.models.recurrent import Recurrent, detach, keras_gru_weights, reset
+from unrolled.models.recurrent import Recurrent, detach, keras_gru_weights
 from unrolled.models.recurrent_cells import (
     Cell,
     ElmanCell,
@@ -54,7 +54,7 @@ def new_cell(kind, input_size=D, hidden_size=H) -> Cell:
 def new_stack(kind, *args, implementation="reference", **options) -> Recurrent:
     sizes = args or (D, H)
     name, cell_options = KINDS[kind][2], KINDS[kind][1]
-    return Recurrent(name, *sizes, implementation=implementation, **options, **cell_options)
+    return Recurrent(*sizes, name, implementation=implementation, **options, **cell_options)
 
 
 def random_state(cell, *batch):
@@ -72,6 +72,37 @@ def twin(stack: Recurrent, implementation: str) -> Recurrent:
     return other
 
 
+def line_per_gate(cell: Cell, x, state):
+    """The formulas in the cells' docstrings as they stand: the state after x."""
+    rows = torch.arange(len(cell.gates) * cell.hidden_size).reshape(len(cell.gates), -1)
+    rows = dict(zip(cell.gates, rows, strict=True))
+
+    def from_x(gate):
+        return x @ cell.weight_ih[rows[gate]].T + cell.bias_ih[rows[gate]]
+
+    def from_h(gate, h):
+        return h @ cell.weight_hh[rows[gate]].T + cell.bias_hh[rows[gate]]
+
+    h = hidden(state)
+    if isinstance(cell, ElmanCell):
+        return getattr(torch, cell.nonlinearity)(from_x("h") + from_h("h", h))
+    if isinstance(cell, MinimalGatedCell):
+        z = torch.sigmoid(from_x("z") + from_h("z", h))
+        n = torch.tanh(from_x("n") + from_h("n", h))
+        return (1 - z) * h + z * n
+    if isinstance(cell, GRUCell):
+        r = torch.sigmoid(from_x("r") + from_h("r", h))
+        z = torch.sigmoid(from_x("z") + from_h("z", h))
+        past = r * from_h("n", h) if cell.reset_after else from_h("n", r * h)
+        return (1 - z) * torch.tanh(from_x("n") + past) + z * h
+    i = torch.sigmoid(from_x("i") + from_h("i", h))
+    f = torch.sigmoid(from_x("f") + from_h("f", h))
+    g = torch.tanh(from_x("g") + from_h("g", h))
+    o = torch.sigmoid(from_x("o") + from_h("o", h))
+    c = f * state[1] + i * g
+    return o * torch.tanh(c), c
+
+
 def close(got, expected, tolerance=1e-12):
     assert_close(got, expected, rtol=0, atol=tolerance)
 
@@ -80,10 +111,10 @@ def close(got, expected, tolerance=1e-12):
 
 
 @every_kind
-def test_one_matrix_and_a_line_per_gate_are_the_same_step(kind):
+def test_a_step_is_the_formulas_line_per_gate(kind):
     cell = new_cell(kind)
     x, state = torch.randn(B, D), random_state(cell, B)
-    close(cell.step(x, state), cell.step_by_gate(x, state), 1e-14)
+    close(cell.step(x, state), line_per_gate(cell, x, state), 1e-14)
 
 
 @every_fused_kind
@@ -142,7 +173,7 @@ def test_minimal_gated_cell_by_hand():
         }
     )
     x, h = torch.ones(1, 1), torch.full((1, 1), 2.0)
-    close(cell.gates(x, h), {"z": torch.tensor([[0.75]]), "n": torch.tensor([[0.6]])}, 1e-15)
+    close(cell.gate_values(x, h), {"z": torch.tensor([[0.75]]), "n": torch.tensor([[0.6]])}, 1e-15)
     close(cell.step(x, h), torch.tensor([[0.25 * 2 + 0.75 * 0.6]]), 1e-15)
 
 
@@ -163,7 +194,6 @@ def test_gru_by_hand_resets_before_or_after_the_product(reset_after, argument):
     expected = 0.2 * math.tanh(argument) + 0.8 * 2
     x, h = torch.ones(1, 1), torch.full((1, 1), 2.0)
     close(cell.step(x, h), torch.tensor([[expected]]), 1e-15)
-    close(cell.step_by_gate(x, h), torch.tensor([[expected]]), 1e-15)
 
 
 def sigmoid(a):
@@ -196,7 +226,7 @@ def test_keras_weights_give_keras_outputs(reset_after):
     bias = rng.normal(size=(2, 3 * H) if reset_after else 3 * H)
     weights, form = keras_gru_weights(*map(torch.as_tensor, (kernel, recurrent, bias)))
     assert form is reset_after
-    stack = Recurrent("gru", D, H, reset_after=form)
+    stack = Recurrent(D, H, "gru", reset_after=form)
     stack.cells[0].load_state_dict(weights)
     x = rng.normal(size=(T, D))
     outputs, _ = stack(torch.as_tensor(x)[None])
@@ -221,7 +251,7 @@ def test_keras_itself_gave_these_numbers(bias_shape, expected, tolerance):
         return torch.arange(1.0, 1 + math.prod(shape)).sin().reshape(shape)
 
     weights, form = keras_gru_weights(wave(2, 9), wave(3, 9), wave(*bias_shape))
-    stack = Recurrent("gru", 2, 3, reset_after=form)
+    stack = Recurrent(2, 3, "gru", reset_after=form)
     stack.cells[0].load_state_dict(weights)
     close(stack(wave(1, 5, 2))[0][0, -1].detach(), torch.tensor(expected), tolerance)
 
@@ -246,17 +276,21 @@ def test_the_forget_bias_is_the_sum_of_both_biases_and_touches_no_other_gate():
     close(total[H : 2 * H], torch.full((H,), 1.5))
     close(total[:H], before[:H])
     close(total[2 * H :], before[2 * H :])
-    gates = cell.gates(torch.zeros(B, D), cell.initial_state(B))
+    gates = cell.gate_values(torch.zeros(B, D), cell.initial_state(B))
     close(gates["f"], torch.full((B, H), 1 / (1 + math.exp(-1.5))))
 
 
-@every_kind
-def test_the_gates_shown_are_those_that_make_the_step(kind):
-    cell = new_cell(kind)
-    x, state = torch.randn(B, D), random_state(cell, B)
-    gates = cell.gates(x, state)
-    assert tuple(gates) == cell.blocks
-    close(cell.mix(tuple(gates.values()), state), cell.step(x, state), 0)
+def test_the_gates_shown_are_those_that_make_the_step():
+    x = torch.randn(B, D)
+    lstm, gru, minimal = (new_cell(kind) for kind in ("lstm", "gru", "minimal"))
+    h, c = random_state(lstm, B)
+    i, f, g, o = lstm.gate_values(x, (h, c)).values()
+    close(lstm.step(x, (h, c))[0], o * torch.tanh(f * c + i * g), 0)
+    gates = gru.gate_values(x, h)
+    assert tuple(gates) == gru.gates == ("r", "z", "n")
+    close(gru.step(x, h), (1 - gates["z"]) * gates["n"] + gates["z"] * h, 0)
+    z, n = minimal.gate_values(x, h).values()
+    close(minimal.step(x, h), (1 - z) * h + z * n, 0)
 
 
 # --- stacks --------------------------------------------------------------------------------------
@@ -333,7 +367,7 @@ def test_fused_reference_and_a_walk_by_hand_agree_at_any_shape(
 
 
 def walk(stack, x, state):
-    """One sequence (T, D), one cell after the other, by the cells' line-per-gate form."""
+    """One sequence (T, D), one cell after the other, by `line_per_gate`."""
     cells, ends = iter(stack.cells), []
     for _ in range(stack.n_layers):
         columns = []
@@ -343,7 +377,7 @@ def walk(stack, x, state):
             s = s if cell.n_states > 1 else s[0]
             hs = []
             for x_t in x.flip(0) if direction else x:
-                s = cell.step_by_gate(x_t, s)
+                s = line_per_gate(cell, x_t, s)
                 hs.append(hidden(s))
             ends.append(tensors(s))
             columns.append(torch.stack(hs[::-1] if direction else hs))
@@ -405,25 +439,6 @@ def test_detach_keeps_the_numbers_and_ends_the_history(kind):
 
 
 @every_kind
-def test_reset_begins_the_chosen_sequences_anew_and_leaves_the_others(kind):
-    stack = new_stack(kind, n_layers=2).requires_grad_(False)
-    x = torch.randn(B, T, D)
-    _, state = stack(x)
-    kept = copy.deepcopy(state)
-    rows = torch.tensor([True, False, False, True, False, True, False])
-    outputs, _ = stack(x, reset(state, rows))
-    fresh, _ = stack(x)
-    carried, _ = stack(x, state)
-    close(outputs[rows], fresh[rows], 1e-14)
-    close(outputs[~rows], carried[~rows], 1e-14)
-    close(state, kept, 0)  # the state given is not changed
-    with pytest.raises(ValueError, match=r"rows must be bool \(7,\)"):
-        reset(state, rows[:3])
-    with pytest.raises(ValueError, match="rows must be bool"):
-        reset(state, rows.long())
-
-
-@every_kind
 def test_no_output_of_a_forward_stack_looks_ahead(kind):
     stack = new_stack(kind, n_layers=2, implementation="auto").requires_grad_(False)
     x = torch.randn(B, T, D)
@@ -468,9 +483,12 @@ def test_fused_reference_and_torchs_module_share_their_parameters(kind):
 
 
 @every_kind
-def test_auto_takes_the_kernel_only_where_torch_has_this_very_cell(kind):
-    assert new_stack(kind, implementation="auto").uses_fused == (kind in FUSED)
-    assert not new_stack(kind, implementation="reference").uses_fused
+def test_auto_takes_the_kernel_only_where_torch_has_this_very_cell(kind, monkeypatch):
+    called = []
+    monkeypatch.setattr(Recurrent, "_fused", lambda *args: called.append(args))
+    for implementation in ("auto", "reference"):
+        new_stack(kind, implementation=implementation)(torch.randn(B, T, D))
+    assert len(called) == (kind in FUSED)
     if kind not in FUSED:
         with pytest.raises(ValueError, match="no fused kernel"):
             new_stack(kind, implementation="fused")
@@ -480,34 +498,45 @@ def test_auto_takes_the_kernel_only_where_torch_has_this_very_cell(kind):
 
 def test_a_cell_of_ones_own_runs_in_a_stack_by_its_own_step():
     class Leaky(ElmanCell):
-        def mix(self, activations, state):
-            return 0.5 * activations[0] + 0.5 * state
+        def update(self, projected, state):
+            new, gates = super().update(projected, state)
+            return 0.5 * new + 0.5 * state, gates
 
-    stack = Recurrent(Leaky, D, H, bidirectional=True)
-    assert not stack.uses_fused
+    stack = Recurrent(D, H, Leaky, bidirectional=True)
     x = torch.randn(B, T, D)
     h = torch.zeros(B, H)
     for t in range(T):
-        h = stack.cells[0].step(x[:, t], h)
+        h = 0.5 * line_per_gate(stack.cells[0], x[:, t], h) + 0.5 * h
     close(stack(x)[1][0], h)
 
 
-def test_a_stack_can_be_moved_saved_copied_and_used_under_autocast():
-    stack = Recurrent("lstm", D, H, 2).float()
+def test_a_stack_can_be_moved_saved_and_copied():
+    stack = Recurrent(D, H, "lstm", 2).float()
     x = torch.randn(B, T, D, dtype=torch.float32)
     expected = stack(x)[0]
-    fresh = Recurrent("lstm", D, H, 2, implementation="reference").float()
+    fresh = Recurrent(D, H, "lstm", 2, implementation="reference").float()
     fresh.load_state_dict(stack.state_dict())
     assert_close(fresh(x)[0], expected)
     assert_close(copy.deepcopy(stack)(x)[0], expected, rtol=0, atol=0)
+    assert stack.to("meta")(x.to("meta"))[0].shape == (B, T, H)
+
+
+@both
+@pytest.mark.parametrize("kind", FUSED)
+def test_autocast_changes_nothing(kind, implementation, device):
+    """cuDNN would compute in float16 within it, whatever dtype autocast was asked for."""
+    stack = new_stack(kind, n_layers=2, implementation=implementation).float().to(device)
+    x = torch.randn(B, T, D, dtype=torch.float32, device=device)
+    linear = nn.Linear(D, D).float().to(device)
     lengths = [T, 4, 1, 7, 10, 2, 5]
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        for module in (stack, fresh):
-            assert_close(module(x)[0].float(), expected, rtol=0, atol=0.02)
-            outputs, state = module(x, lengths=lengths)
-            assert outputs.isfinite().all()
-            again, _ = module(x.bfloat16(), detach(state))  # as a linear layer before it gives
-            assert_close(again.float(), module(x, state)[0].float(), rtol=0, atol=0.02)
+    expected = stack(x), stack(x, lengths=lengths)
+    with torch.autocast(device, dtype=torch.bfloat16):
+        got = stack(x), stack(x, lengths=lengths)
+        rounded = linear(x)  # bfloat16, as a layer before it gives
+        outputs, state = stack(rounded, detach(got[0][1]))
+    close(got, expected, 0)
+    assert outputs.dtype == hidden(state).dtype == torch.float32
+    close(outputs, stack(rounded.float(), expected[0][1])[0], 0)
 
 
 # --- errors --------------------------------------------------------------------------------------
@@ -528,8 +557,8 @@ NONE[1] = False
     [
         (ValueError, "none of them 0", (X[:, :0],), {}),
         (ValueError, "none of them 0", (X[:0],), {}),
-        (ValueError, r"must be \(B, T, D\)", (X[0],), {}),
-        (ValueError, r"shape \(\.\.\., 3\), got \(7, 11, 2\)", (X[..., :2],), {}),
+        (ValueError, r"must be \(B, T, 3\)", (X[0],), {}),
+        (ValueError, r"\(B, T, 3\), none of them 0, got \(7, 11, 2\)", (X[..., :2],), {}),
         (TypeError, "float32, the parameters torch.float64", (X.float(),), {}),
         (TypeError, "int64", (X.long(),), {}),
         (TypeError, "got ndarray", (X.numpy(),), {}),
@@ -537,32 +566,29 @@ NONE[1] = False
         (ValueError, r"\(1, 7, 5\), got \(1, 6, 5\)", (X, (torch.zeros(1, 6, H),) * 2), {}),
         (TypeError, "state has dtype", (X, (torch.zeros(1, B, H, dtype=torch.half),) * 2), {}),
         (ValueError, "not both", (X,), {"mask": OK, "lengths": [T] * B}),
-        (TypeError, "mask must be a bool", (X,), {"mask": OK.long()}),
-        (TypeError, "mask must be a bool", (X,), {"mask": [[True]]}),
-        (ValueError, r"mask must have shape \(7, 11\)", (X,), {"mask": OK[:, 1:]}),
+        (ValueError, r"mask must be bool \(7, 11\), got torch.int64", (X,), {"mask": OK.long()}),
+        (ValueError, r"mask must be bool \(7, 11\), got .*10\)", (X,), {"mask": OK[:, 1:]}),
         (ValueError, "True up to", (X,), {"mask": HOLE}),
         (ValueError, "True up to", (X,), {"mask": LEFT}),
         (ValueError, "between 1 and 11", (X,), {"mask": NONE}),
         (ValueError, "between 1 and 11", (X,), {"lengths": [T] * 6 + [0]}),
         (ValueError, "between 1 and 11", (X,), {"lengths": [T] * 6 + [12]}),
-        (ValueError, r"shape \(7,\), got \(6,\)", (X,), {"lengths": [T] * 6}),
-        (TypeError, "whole numbers", (X,), {"lengths": torch.ones(B)}),
-        (TypeError, "whole numbers", (X,), {"lengths": OK[:, 0]}),
+        (ValueError, r"integers \(7,\), got torch.int64 \(6,\)", (X,), {"lengths": [T] * 6}),
+        (ValueError, r"integers \(7,\), got torch.float", (X,), {"lengths": torch.ones(B)}),
+        (ValueError, r"integers \(7,\), got torch.bool", (X,), {"lengths": OK[:, 0]}),
     ],
 )
 def test_a_call_that_does_not_fit_is_refused(implementation, error, message, args, options):
     with pytest.raises(error, match=message):
-        Recurrent("lstm", D, H, implementation=implementation)(*args, **options)
+        Recurrent(D, H, implementation=implementation)(*args, **options)
 
 
 @pytest.mark.parametrize(
     ("message", "changes"),
     [
         ("hidden_size .* got 0", {"hidden_size": 0}),
-        ("hidden_size .* got 2.5", {"hidden_size": 2.5}),
         ("input_size .* got 0", {"input_size": 0}),
         ("n_layers .* got 0", {"n_layers": 0}),
-        ("n_layers .* got True", {"n_layers": True}),
         ("dropout .* got 1", {"n_layers": 2, "dropout": 1.0}),
         ("dropout .* got -0.1", {"n_layers": 2, "dropout": -0.1}),
         ("between layers", {"dropout": 0.1}),
@@ -571,10 +597,13 @@ def test_a_call_that_does_not_fit_is_refused(implementation, error, message, arg
         ("reference, fused, auto", {"implementation": "cudnn"}),
         ("tanh", {"cell": "elman", "nonlinearity": "sigmoid"}),
         ("forget_bias", {"forget_bias": math.inf}),
+        ("hidden_size must be an integer, got 2.5", {"hidden_size": 2.5}),
+        ("n_layers must be an integer, got True", {"n_layers": True}),
+        ("dropout must be a number, got '0.5'", {"n_layers": 2, "dropout": "0.5"}),
     ],
 )
 def test_an_impossible_stack_is_refused(message, changes):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         Recurrent(**{"cell": "lstm", "input_size": D, "hidden_size": H, **changes})
 
 
@@ -582,7 +611,7 @@ def test_an_impossible_stack_is_refused(message, changes):
 def test_a_step_that_does_not_fit_is_refused(kind):
     cell = new_cell(kind)
     x, state = torch.zeros(B, D), cell.initial_state(B)
-    for method in (cell.step, cell.gates):
+    for method in (cell.step, cell.gate_values):
         with pytest.raises(ValueError, match=r"\(\.\.\., 3\), got \(7, 2\)"):
             method(x[:, :2], state)
         with pytest.raises(ValueError, match=r"\(7, 5\), got \(6, 5\)"):
@@ -591,5 +620,5 @@ def test_a_step_that_does_not_fit_is_refused(kind):
             method(x, None)
         with pytest.raises(TypeError, match="int64"):
             method(x.long(), state)
-    with pytest.raises(ValueError, match="block must be one of"):
-        cell.from_x("q", x)
+    with pytest.raises(ValueError, match="gate must be one of"):
+        cell.rows("q")

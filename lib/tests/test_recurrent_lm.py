@@ -17,7 +17,7 @@ V, D, H, B, T = 11, 5, 7, 3, 13
 
 def model(cell="lstm", **options) -> RecurrentLM:
     torch.manual_seed(0)
-    options = {"width": D, "hidden_size": H} | options
+    options = {"embedding_dim": D, "hidden_size": H} | options
     return RecurrentLM(V, cell, **options).double()
 
 
@@ -90,7 +90,7 @@ def test_parameters_are_as_many_as_the_formula_says():
 
 @pytest.mark.parametrize("hidden_size", [D, H])
 def test_a_tied_head_is_the_embedding_itself(hidden_size):
-    lm = model(tied=True, hidden_size=hidden_size)
+    lm = model(tie_embeddings=True, hidden_size=hidden_size)
     assert lm.head.weight is lm.embedding.weight
     outputs, _ = lm.recurrent(lm.embedding(TOKENS))
     expected = lm.project(outputs) @ lm.embedding.weight.T + lm.head.bias
@@ -141,4 +141,4 @@ def test_tokens_that_do_not_fit_are_refused(tokens, error, words):
 @pytest.mark.parametrize("sizes", [(0, D, H), (V, 0, H), (V, D, 0)])
 def test_sizes_below_one_are_refused(sizes):
     with pytest.raises(ValueError, match="at least 1"):
-        RecurrentLM(sizes[0], width=sizes[1], hidden_size=sizes[2])
+        RecurrentLM(sizes[0], embedding_dim=sizes[1], hidden_size=sizes[2])

@@ -1,4 +1,4 @@
-"""The recurrent language model: embed a token, update the state, classify the next token."""
+"""The recurrent language model (chapter 12): embed a token, update the state, predict the next."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from unrolled.models.recurrent import Recurrent, detach
 from unrolled.models.recurrent_cells import Cell, State
+from unrolled.validate import whole
 
 
 @dataclass
@@ -32,11 +33,11 @@ class RecurrentCache:
 
 
 class RecurrentLM(nn.Module):
-    """P(x_{t+1} | x_1 … x_t) = softmax(h_t W + b), h_t being what a `Recurrent` made of the past.
+    """P(x_{t+1} | x_1 … x_t) = softmax(h_t W + b), h_t being the output of a `Recurrent` stack.
 
     `embedding` is (V, D); `recurrent` reads it from left to right; `head` maps its output (…, H)
-    to logits (…, V). Tied, the head's matrix is the embedding's, after a linear map from H to D
-    (`project`) where H and D differ: Press & Wolf (2017); Inan, Khosravi & Socher (2017).
+    to logits (…, V). With `tie_embeddings` the head's matrix is the embedding's, after a linear
+    map from H to D (`project`) where H and D differ: Press & Wolf (2017); Inan et al. (2017).
     """
 
     def __init__(
@@ -44,68 +45,62 @@ class RecurrentLM(nn.Module):
         vocab_size: int,
         cell: str | type[Cell] = "lstm",
         *,
-        width: int,
+        embedding_dim: int,
         hidden_size: int,
         n_layers: int = 1,
         dropout: float = 0.0,
-        tied: bool = False,
+        tie_embeddings: bool = False,
         implementation: str = "auto",
         **options,
     ):
         """A model with fresh parameters: embeddings from N(0, 0.1²), the rest as torch has it.
 
-        vocab_size: V. width: D, of the embeddings. hidden_size: H, of each layer. cell, n_layers,
+        vocab_size: V. embedding_dim: D. hidden_size: H, of each layer. cell, n_layers,
         implementation and options go to `Recurrent`. dropout: in [0, 1); in training, on the
-        embeddings, between layers and before the head. Raises ValueError for a size below 1 or
-        what `Recurrent` refuses.
+        embeddings, between layers and before the head. Raises as `Recurrent` does.
         """
         super().__init__()
-        if vocab_size < 1 or width < 1:
-            raise ValueError(f"vocab_size and width must be at least 1, got {vocab_size}, {width}")
-        between = dropout if n_layers > 1 else 0.0
-        self.embedding = nn.Embedding(vocab_size, width)
+        self.embedding = nn.Embedding(
+            whole("vocab_size", vocab_size), whole("embedding_dim", embedding_dim)
+        )
         nn.init.normal_(self.embedding.weight, std=0.1)
         self.recurrent = Recurrent(
-            cell, width, hidden_size, n_layers,
-            dropout=between, implementation=implementation, **options,
+            embedding_dim, hidden_size, cell, n_layers, dropout=dropout if n_layers > 1 else 0.0,
+            implementation=implementation, **options,
         )  # fmt: skip
         self.dropout = nn.Dropout(dropout)
-        needs_map = tied and hidden_size != width
-        self.project = nn.Linear(hidden_size, width) if needs_map else nn.Identity()
-        self.head = nn.Linear(width if tied else hidden_size, vocab_size)
-        if tied:
+        needs_map = tie_embeddings and hidden_size != embedding_dim
+        self.project = nn.Linear(hidden_size, embedding_dim) if needs_map else nn.Identity()
+        self.head = nn.Linear(embedding_dim if tie_embeddings else hidden_size, vocab_size)
+        if tie_embeddings:
             self.head.weight = self.embedding.weight
 
     def forward(self, tokens: Tensor, *, cache: RecurrentCache | None = None) -> Tensor:
         """Logits (B, T, V) of the token after each of tokens (B, T), int64.
 
         cache: from `new_cache`; the tokens continue those it has read. Reading a text in pieces
-        gives the logits of reading it at once. Without one the state begins at zero.
-        Raises ValueError for another shape of tokens, IndexError for an id outside the vocabulary.
+        gives the logits of reading it at once. Without a cache the state begins at zero.
+        Raises ValueError for another shape of tokens, and on a CPU (elsewhere looking would make
+        the host wait) IndexError for an id outside the vocabulary.
         """
-        logits, state = self.read(tokens, None if cache is None else cache.state)
+        if tokens.ndim != 2:
+            raise ValueError(f"tokens must be (B, T), got shape {tuple(tokens.shape)}")
+        last = self.embedding.num_embeddings - 1
+        if tokens.device.type == "cpu" and tokens.numel():
+            lowest, highest = int(tokens.min()), int(tokens.max())
+            if lowest < 0 or highest > last:
+                raise IndexError(f"tokens must lie between 0 and {last}, got {lowest} to {highest}")
+        x = self.dropout(self.embedding(tokens))  # (B, T, D)
+        outputs, state = self.recurrent(x, None if cache is None else cache.state)  # (B, T, H)
         if cache is not None:
             cache.state, cache.length = state, cache.length + tokens.shape[1]
-        return logits
+        return self.head(self.project(self.dropout(outputs)))
 
     def new_cache(self) -> RecurrentCache:
         """A cache that has read nothing yet, for `forward`."""
         return RecurrentCache()
 
     def read(self, tokens: Tensor, state: State | None = None) -> tuple[Tensor, State]:
-        """(logits (B, T, V), the state after the last token), going on from `state`.
-
-        tokens: int64 (B, T). state: as returned, or None for zeros. Reading a text in pieces gives
-        the logits of reading it at once. Raises ValueError for another shape of tokens, IndexError
-        for an id outside the vocabulary.
-        """
-        if tokens.ndim != 2:
-            raise ValueError(f"tokens must be (B, T), got shape {tuple(tokens.shape)}")
-        lowest, highest = (tokens.min(), tokens.max()) if tokens.numel() else (0, 0)
-        if lowest < 0 or highest >= self.embedding.num_embeddings:
-            raise IndexError(
-                f"tokens must lie between 0 and {self.embedding.num_embeddings - 1}, "
-                f"got {int(lowest)} to {int(highest)}"
-            )
-        outputs, state = self.recurrent(self.dropout(self.embedding(tokens)), state)  # (B, T, H)
-        return self.head(self.project(self.dropout(outputs))), state
+        """(logits, the state after the last token), going on from `state`."""
+        cache = RecurrentCache(state)
+        return self(tokens, cache=cache), cache.state

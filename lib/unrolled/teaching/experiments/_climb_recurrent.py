@@ -19,5 +19,5 @@ class RecurrentRecipe(Recipe):
     def model(self, vocab_size: int) -> RecurrentLM:
         options = {"forget_bias": 1.0} if self.cell == "lstm" else {}
         return RecurrentLM(
-            vocab_size, self.cell, width=self.width, hidden_size=self.hidden_size, **options
+            vocab_size, self.cell, embedding_dim=self.width, hidden_size=self.hidden_size, **options
         )

@@ -43,7 +43,7 @@ def network(start: str, seed: int) -> RecurrentLM:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = RecurrentLM(
-            N_SYMBOLS + N_DISTRACTORS + 1, "elman", width=WIDTH, hidden_size=HIDDEN,
+            N_SYMBOLS + N_DISTRACTORS + 1, "elman", embedding_dim=WIDTH, hidden_size=HIDDEN,
             nonlinearity="relu" if start == "identity" else "tanh",
         )  # fmt: skip
         cell = model.recurrent.cells[0]

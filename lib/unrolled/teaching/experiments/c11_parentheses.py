@@ -73,7 +73,7 @@ class ParenthesesReader(nn.Module):
         super().__init__()
         cell, options = CELLS[model]
         self.n_symbols = 2 * n_colours
-        self.recurrent = Recurrent(cell, self.n_symbols, hidden_size, **options)
+        self.recurrent = Recurrent(self.n_symbols, hidden_size, cell, **options)
         self.head = nn.Linear(hidden_size, 2)
         _keep(model, self.recurrent.cells[0])
 
@@ -87,8 +87,7 @@ class ParenthesesReader(nn.Module):
 def _keep(model: str, cell: nn.Module) -> None:
     """Set what the cell's options do not: the gate z, and the identity of Le et al. (2015)."""
     if model in ("minimal gated", "GRU"):
-        z = cell.blocks.index("z")
-        rows = slice(z * cell.hidden_size, (z + 1) * cell.hidden_size)
+        rows = cell.rows("z")
         cell.bias_ih[rows] = KEEP if model == "GRU" else -KEEP  # there z = 1 keeps, here it writes
         cell.bias_hh[rows] = 0
     if model == "Elman, identity":

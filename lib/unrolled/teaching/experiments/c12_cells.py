@@ -27,7 +27,9 @@ N_ROWS, LENGTH, WARM_UP = 16, 1500, 100  # characters that cells are looked at o
 def train(course: Course, *, seed: int, n_steps: int, eval_every: int, valid) -> RecurrentLM:
     """The chapter's model: width 32, 128 units, windows of 48 characters, 16 at a time."""
     torch.manual_seed(seed)
-    model = RecurrentLM(course.vocab_size, "lstm", width=32, hidden_size=128, forget_bias=1.0)
+    model = RecurrentLM(
+        course.vocab_size, "lstm", embedding_dim=32, hidden_size=128, forget_bias=1.0
+    )
     rng = np.random.default_rng(seed)
     batches = iter(lambda: random_windows(rng, course.train, batch_size=16, window=48), None)
     config = FitConfig(
@@ -58,7 +60,7 @@ def read(model: RecurrentLM, ids: np.ndarray, clamp: tuple[int, float] | None = 
     h, c = cell.initial_state(N_ROWS)
     outputs, cells = [], []
     for t in range(LENGTH):
-        i, f, g, o = cell.activations(projected[:, t], (h, c))
+        _, (i, f, g, o) = cell.update(projected[:, t], (h, c))
         c = f * c + i * g
         if clamp is not None:
             c[:, clamp[0]] = clamp[1]

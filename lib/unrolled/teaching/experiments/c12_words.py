@@ -49,7 +49,14 @@ def train(
     """
     torch.manual_seed(seed)
     options = {"forget_bias": 1.0} if cell == "lstm" else {}
-    model = RecurrentLM(tokenizer.vocab_size, cell, width=64, hidden_size=128, tied=True, **options)
+    model = RecurrentLM(
+        tokenizer.vocab_size,
+        cell,
+        embedding_dim=64,
+        hidden_size=128,
+        tie_embeddings=True,
+        **options,
+    )
     config = FitConfig(
         n_steps=n_steps, lr=lr, betas=(0.9, 0.99), weight_decay=0.1, grad_clip=1.0, seed=seed,
         schedule="cosine", warmup_steps=max(1, n_steps // 20), min_lr_ratio=0.05,

@@ -32,7 +32,9 @@ def build(kind: str, seed: int) -> nn.Module:
     """A model of a little over 100,000 parameters: a GPT of two layers, or an LSTM of 128 units."""
     torch.manual_seed(seed)
     if kind == "lstm":
-        return RecurrentLM(TOKENIZER.vocab_size, "lstm", width=64, hidden_size=128, forget_bias=1.0)
+        return RecurrentLM(
+            TOKENIZER.vocab_size, "lstm", embedding_dim=64, hidden_size=128, forget_bias=1.0
+        )
     config = TransformerConfig(
         vocab_size=TOKENIZER.vocab_size, d_model=64, n_layers=2, n_heads=4,
         context_length=CONTEXT, init_std=0.1,

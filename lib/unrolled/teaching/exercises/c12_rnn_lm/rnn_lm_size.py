@@ -56,7 +56,7 @@ def oracle():
 
     def count(V, cell, tied):
         with torch.device("meta"):
-            model = RecurrentLM(V, cell, width=200, hidden_size=200, tied=tied)
+            model = RecurrentLM(V, cell, embedding_dim=200, hidden_size=200, tie_embeddings=tied)
         return sum(p.numel() for p in model.parameters())
 
     V = 10_000
