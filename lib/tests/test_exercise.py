@@ -248,6 +248,7 @@ def test_small_arrays_are_printed_whole_and_side_by_side():
     said = difference(np.array([3, 6]), np.array([2, 4]), at="totals")
     assert said.splitlines()[0] == "totals: differs most at 1: got 6, expected 4"
     assert said.splitlines()[1:] == ["got       [3 6]", "expected  [2 4]"]
+    assert difference([3, 6], [2, 4]).splitlines()[1:] == ["got       [3 6]", "expected  [2 4]"]
     for large in (np.zeros(13), np.zeros((2, 2, 2)), np.full(12, 1e200), np.zeros(1)):
         assert "\n" not in difference(large + 1 + 0.1 * large, large)
 
@@ -424,7 +425,15 @@ def test_the_oracle_is_neither_shown_nor_asked_when_an_answer_is_checked(read):
 
 
 def text_of(exercise, answer, seed=0):
-    return examine(exercise, answer, seed).text
+    """What is printed, with its long lines in one piece."""
+    return examine(exercise, answer, seed).text.replace("\n    ", " ")
+
+
+def test_no_printed_line_is_wider_than_a_page(read):
+    exercise = read(DOUBLE, "double")
+    report = examine(exercise, lambda x: np.full(99, "a" * 99)[int("too many words " * 9)], 0)
+    assert max(map(len, report.lines)) > 90
+    assert max(map(len, report.text.splitlines())) < 80
 
 
 def test_the_solution_passes_and_a_wrong_answer_is_told_its_mistake(read):

@@ -90,7 +90,7 @@ def statement(exercise: Exercise, number: int) -> str:
 
 def examples(exercise: Exercise) -> list[str]:
     """One fenced block with every visible test that is short enough to read, or nothing."""
-    if exercise.is_value or exercise.use or exercise.judge:
+    if exercise.is_value or exercise.judge or (exercise.use and exercise.show is not True):
         return []
     shown = []
     calls = exercise.calls(seed=0)

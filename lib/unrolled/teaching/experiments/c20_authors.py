@@ -21,7 +21,6 @@ from unrolled.data.tokens import CharTokenizer
 from unrolled.models.ngram import NGram
 from unrolled.models.transformer import TransformerLM
 from unrolled.teaching.experiments import trained
-from unrolled.teaching.experiments._common import n_parameters, seeded
 from unrolled.training.fit import FitConfig, fit
 
 AUTHORS = ("Shakespeare", "Austen")
@@ -117,7 +116,8 @@ def encode(tokenizer: CharTokenizer, texts: Sequence[str]) -> np.ndarray:
 
 def fresh_like(model: TransformerLM, seed: int) -> TransformerLM:
     """The same architecture before any training."""
-    with seeded(seed):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
         return TransformerLM(model.config)
 
 
@@ -225,6 +225,6 @@ def run(
         ]
     config = {
         "authors": [*AUTHORS], "length": LENGTH, "n_test": n_test, "n_steps": n_steps, "lr": best,
-        "search": found, "parameters": n_parameters(model),
+        "search": found, "parameters": sum(p.numel() for p in model.parameters()),
     }  # fmt: skip
     return {"config": config, "seeds": [*seeds], "metrics": {"rows": rows}, "curve": []}

@@ -8,7 +8,7 @@ byte of the text in UTF-8.
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 1, 2
 
@@ -48,25 +48,21 @@ def oracle(log_probs, text):
 
 # %% wrong
 wrong = {
-    "this is in nats; one bit is ln 2 nats": lambda lp, text: -lp.sum() / len(text.encode()),
-    "the sign is missing: a code length is positive": (
-        lambda lp, text: lp.sum() / np.log(2) / len(text.encode())
-    ),
+    "this is in nats; one bit is ln 2 nats": swap(" / np.log(2)", ""),
+    "the sign is missing: a code length is positive": swap("-log_probs", "log_probs"),
     "this divides by characters; letters such as ä take two bytes": (
-        lambda lp, text: -lp.sum() / np.log(2) / len(text)
+        swap('text.encode("utf-8")', "text")
     ),
-    "this is bits per token; tokens are not bytes": lambda lp, text: -lp.mean() / np.log(2),
-    "this multiplies by ln 2 where it must divide": (
-        lambda lp, text: -lp.sum() * np.log(2) / len(text.encode())
+    "this is bits per token; tokens are not bytes": (
+        swap(".sum()", ".mean()").swap(' / len(text.encode("utf-8"))', "")
     ),
-    "the log-probabilities are averaged first and then divided again": (
-        lambda lp, text: -lp.mean() / np.log(2) / len(text.encode())
-    ),
+    "this multiplies by ln 2 where it must divide": swap("/ np.log(2)", "* np.log(2)"),
+    "the log-probabilities are averaged first and then divided again": swap(".sum()", ".mean()"),
     "this divides by 8 as well; the text is measured in bytes, its code in bits": (
-        lambda lp, text: -lp.sum() / np.log(2) / 8 / len(text.encode())
+        swap("/ len", "/ 8 / len")
     ),
-    "this is bits for the whole text": lambda lp, text: -lp.sum() / np.log(2),
+    "this is bits for the whole text": swap(' / len(text.encode("utf-8"))', ""),
     "a second logarithm was taken: the input already holds logarithms": (
-        lambda lp, text: -np.log2(-lp).sum() / len(text.encode())
+        swap("-log_probs.sum() / np.log(2)", "-np.log2(-log_probs).sum()")
     ),
 }

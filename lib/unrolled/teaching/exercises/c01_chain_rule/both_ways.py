@@ -17,9 +17,10 @@ import numpy as np
 from unrolled.data import corpora
 from unrolled.data.tokens import CharTokenizer
 from unrolled.models.ngram import NGram
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "experiment", 3, 4
+outputs = ("forwards", "backwards")
 
 
 # %% solution
@@ -85,60 +86,21 @@ def oracle(train, test, order):
 
 
 # %% wrong
-def variant(
-    *,
-    modified=False,
-    train_step=-1,
-    test_step=-1,
-    nats=False,
-    total=False,
-    offset=0,
-    smoothing=None,
-):
-    """A wrong answer: the solution with one of its choices changed."""
-
-    def answer(train, test, order):
-        tokenizer = CharTokenizer.train(train + test)
-        bits = []
-        for backwards in (False, True):
-            a, b = (train_step, test_step) if backwards else (1, 1)
-            model = NGram.fit(
-                tokenizer.encode(train)[::a],
-                order + offset,
-                tokenizer.vocab_size,
-                smoothing or "kneser-ney",
-                modified=modified,
-            )
-            log_probs = model.score(tokenizer.encode(test)[::b])
-            bits.append(
-                float(
-                    -(log_probs.sum() if total else log_probs.mean()) / (1 if nats else np.log(2))
-                )
-            )
-        return tuple(bits)
-
-    return answer
-
-
-def exchanged(train, test, order):
-    return both_ways(train, test, order)[::-1]
-
-
-def scores_train(train, test, order):
-    return both_ways(train, train, order)
-
-
 wrong = {
     "only the training text is reversed; the test text must be read the same way": (
-        variant(test_step=1)
+        swap("(test)[::step]", "(test)")
     ),
-    "only the test text is reversed; the model was trained forwards": variant(train_step=1),
-    "nothing is reversed, so both numbers are the forward one": variant(train_step=1, test_step=1),
-    "these are nats; divide by ln 2": variant(nats=True),
-    "these are bits for the whole text; divide by its characters": variant(total=True),
-    "the order is one too high: order 3 reads two characters": variant(offset=1),
-    "the model is the modified form; the exercise asks for one discount": variant(modified=True),
-    "the smoothing is additive; the exercise asks for Kneser–Ney": variant(smoothing="additive"),
-    "the pair is (backwards, forwards)": exchanged,
-    "this scores the training text itself": scores_train,
+    "only the test text is reversed; the model was trained forwards": (
+        swap("(train)[::step]", "(train)")
+    ),
+    "nothing is reversed, so both numbers are the forward one": swap("[::step]", "", 2),
+    "these are nats; divide by ln 2": swap(" / np.log(2)", ""),
+    "these are bits for the whole text; divide by its characters": swap(".mean()", ".sum()"),
+    "the order is one too high: order 3 reads two characters": swap("ids, order", "ids, order + 1"),
+    "the model is the modified form; the exercise asks for one discount": (
+        swap('"kneser-ney"', '"kneser-ney", modified=True')
+    ),
+    "the smoothing is additive; the exercise asks for Kneser–Ney": swap("kneser-ney", "additive"),
+    "the pair is (backwards, forwards)": swap("(1, -1)", "(-1, 1)"),
+    "this scores the training text itself": swap("encode(test)", "encode(train)"),
 }

@@ -45,20 +45,19 @@ def oracle():
 
 
 # %% wrong
-right = endless
 wrong = {
-    "`squares` is the probability that the text never ends; the question is the other part": (
-        right | {"squares": 2 / 3}
-    ),
-    "`squares` starts its product one step too early, at j = 2": right | {"squares": 1 / 2},
-    "`squares` sums the s_k; an end at k also needs that the text has come so far": (
-        right | {"squares": 0.3949}
-    ),
-    "`harmonic` is the probability that the text never ends": right | {"harmonic": 0.0},
-    "`squares`: an end is offered at every step, but the steps become too rare to be sure": (
-        right | {"squares": 1.0}
-    ),
-    "`harmonic`: this is the probability of the empty text alone": right | {"harmonic": 0.5},
-    "`mean_length` counts the end symbol as a letter": right | {"mean_length": 5.0},
-    "`mean_length` is s/(1 − s), the wrong way up": right | {"mean_length": 0.25},
+    "`squares` is the probability that the text never ends; the question is the other part": {
+        "squares": 2 / 3
+    },
+    "`squares` starts its product one step too early, at j = 2": {"squares": 1 / 2},
+    "`squares` sums the s_k; an end at k also needs that the text has come so far": {
+        "squares": 0.3949
+    },
+    "`harmonic` is the probability that the text never ends": {"harmonic": 0.0},
+    "`squares`: an end is offered at every step, but the steps become too rare to be sure": {
+        "squares": 1.0
+    },
+    "`harmonic`: this is the probability of the empty text alone": {"harmonic": 0.5},
+    "`mean_length` counts the end symbol as a letter": {"mean_length": 5.0},
+    "`mean_length` is s/(1 − s), the wrong way up": {"mean_length": 0.25},
 }

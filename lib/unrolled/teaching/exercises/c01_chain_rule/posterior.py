@@ -9,7 +9,7 @@ A page of text has log-probabilities around −5,000. Your function must survive
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 2, 3
 
@@ -63,49 +63,29 @@ def oracle(log_likelihoods, prior):
 
 
 # %% wrong
-def rows(x):
-    return x / x.sum(axis=1, keepdims=True)
-
-
-def stable(log_joint):
-    return rows(np.exp(log_joint - log_joint.max(axis=1, keepdims=True)))
-
-
-def in_place(log_likelihoods, prior):
-    log_likelihoods += np.log(prior)
-    return stable(log_likelihoods)
-
-
-def hard(log_likelihoods, prior):
-    log_joint = log_likelihoods + np.log(prior)
-    return (log_joint == log_joint.max(axis=1, keepdims=True)).astype(float)
-
-
 wrong = {
-    "the prior is left out": lambda ll, prior: stable(ll),
-    "the prior is added without its logarithm": lambda ll, prior: stable(ll + prior),
-    "the logarithm of the prior is subtracted": lambda ll, prior: stable(ll - np.log(prior)),
+    "the prior is left out": swap(" + np.log(prior)", ""),
+    "the prior is added without its logarithm": swap("np.log(prior)", "prior"),
+    "the logarithm of the prior is subtracted": swap("+ np.log", "- np.log"),
     "np.exp of −5,000 is 0, and 0/0 is not a number: subtract the row's maximum first": (
-        lambda ll, prior: rows(np.exp(ll) * prior)
+        swap(" - log_joint.max(axis=1, keepdims=True)", "")
     ),
-    "each column sums to one; each row must": (lambda ll, prior: stable((ll + np.log(prior)).T).T),
-    "the whole table sums to one; each row must": (
-        lambda ll, prior: stable((ll + np.log(prior)).reshape(1, -1)).reshape(ll.shape)
-    ),
+    "each column sums to one; each row must": swap("axis=1", "axis=0", 2),
+    "the whole table sums to one; each row must": swap("axis=1, keepdims=True", "", 2),
     "this is the joint probability scaled to a maximum of one; divide by the row's sum": (
-        lambda ll, prior: np.exp(
-            ll + np.log(prior) - (ll + np.log(prior)).max(axis=1, keepdims=True)
-        )
+        swap(" / joint.sum(axis=1, keepdims=True)", "")
     ),
     "the maximum of the whole table is subtracted; a row far below it still underflows": (
-        lambda ll, prior: rows(np.exp(ll + np.log(prior) - (ll + np.log(prior)).max()))
+        swap(".max(axis=1, keepdims=True)", ".max()")
     ),
-    "the row's mean is subtracted; its largest entry may still overflow": (
-        lambda ll, prior: rows(
-            np.exp(ll + np.log(prior) - (ll + np.log(prior)).mean(axis=1, keepdims=True))
-        )
+    "the row's mean is subtracted; its largest entry may still overflow": swap(".max(", ".mean("),
+    "these are logarithms of the posterior": (
+        swap("joint / joint.sum(axis=1, keepdims=True)", "np.log(joint / joint.sum(1)[:, None])")
     ),
-    "these are logarithms of the posterior": lambda ll, prior: np.log(stable(ll + np.log(prior))),
-    "this takes the best language as certain; the others keep some probability": hard,
-    "`+=` writes into the caller's log-likelihoods": in_place,
+    "this takes the best language as certain; the others keep some probability": (
+        swap("np.exp(log_joint)", "1.0 * (log_joint == 0)")
+    ),
+    "`+=` writes into the caller's log-likelihoods": (
+        swap("log_likelihoods + np.log", "log_likelihoods\n    log_joint += np.log")
+    ),
 }

@@ -8,9 +8,10 @@ the longest text's length: each row of `inputs` is the start symbol and the text
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 1, 2
+outputs = ("inputs", "targets")
 
 
 # %% solution
@@ -54,65 +55,40 @@ def oracle(texts, start, end, pad):
 
 
 # %% wrong
-def built(row_of_inputs, row_of_targets, left=False, extra=1):
-    """A wrong answer that fills its rows by the two functions of (text, start, end)."""
-
-    def answer(texts, start, end, pad):
-        T = max(len(text) for text in texts) + extra
-        pair = []
-        for make in (row_of_inputs, row_of_targets):
-            rows = [make(text, start, end)[:T] for text in texts]
-            fill = [[pad] * (T - len(row)) for row in rows]
-            pair.append(
-                np.array([f + r if left else r + f for f, r in zip(fill, rows, strict=True)])
-            )
-        return tuple(pair)
-
-    return answer
-
-
-def first(text, start, end):
-    return [start, *text]
-
-
-def second(text, start, end):
-    return [*text, end]
-
-
-def end_last(texts, start, end, pad):
-    inputs, targets = shift(texts, start, end, pad)
-    targets[targets == end] = pad
-    targets[:, -1] = end
-    return inputs, targets
-
-
 wrong = {
-    "the targets are the inputs, so that each token is asked to predict itself": built(
-        first, first
+    "the targets are the inputs, so that each token is asked to predict itself": (
+        swap("[*text, end]", "[start, *text]")
     ),
-    "the start symbol is missing and the inputs are the targets": built(second, second),
-    "inputs and targets are exchanged": built(second, first),
+    "the start symbol is missing and the inputs are the targets": (
+        swap("[start, *text]", "[*text, end]")
+    ),
+    "inputs and targets are exchanged": swap("return inputs, targets", "return targets, inputs"),
     "there is no end symbol, so the model never learns where a text ends": (
-        built(first, lambda text, start, end: list(text))
+        swap("targets[b, : len(text) + 1] = [*text, end]", "targets[b, : len(text)] = text")
     ),
     "there is no start symbol, so nothing asks for the first token": (
-        built(lambda text, start, end: list(text), second)
+        swap("inputs[b, : len(text) + 1] = [start, *text]", "inputs[b, : len(text)] = text")
     ),
-    "the targets are shifted by two tokens": (
-        built(first, lambda text, start, end: [*text[1:], end])
+    "the targets are shifted by two tokens": swap(
+        "targets[b, : len(text) + 1] = [*text, end]",
+        "targets[b, : len(text) or 1] = [*text[1:], end]",
     ),
-    "the padding stands on the left": built(first, second, left=True),
-    "T is the longest text's length, which cuts off its last question": built(
-        first, second, extra=0
+    "the padding stands on the left": swap(": len(text) + 1]", "T - len(text) - 1 :]", 2),
+    "T is the longest text's length, which cuts off its last question": (
+        swap("texts) + 1", "texts)").swap("*text]", "*text][:T]").swap("end]", "end][:T]")
     ),
     "the inputs hold the end symbol as well": (
-        built(lambda text, start, end: [start, *text, end], second, extra=2)
+        swap("texts) + 1", "texts) + 2")
+        .swap("inputs[b, : len(text) + 1]", "inputs[b, : len(text) + 2]")
+        .swap("[start, *text]", "[start, *text, end]")
     ),
-    "the pad id is taken to be 0; use the one that is passed": (
-        lambda texts, start, end, pad: shift(texts, start, end, 0)
+    "the pad id is taken to be 0; use the one that is passed": swap("T), pad)", "T), 0)", 2),
+    "the end symbol stands in the last column, after the padding; it follows the text": (
+        swap(
+            "    return", "    targets[targets == end] = pad\n    targets[:, -1] = end\n    return"
+        )
     ),
-    "the end symbol stands in the last column, after the padding; it follows the text": end_last,
     "start and end are exchanged": (
-        built(lambda text, start, end: [end, *text], lambda text, start, end: [*text, start])
+        swap("[start, *text]", "[end, *text]").swap("[*text, end]", "[*text, start]")
     ),
 }

@@ -43,28 +43,26 @@ def oracle():
 
 
 # %% wrong
-right = two_roads
 wrong = {
-    "`then` and `before` are joint probabilities; divide by the condition's probability": (
-        right | {"then": 0.20, "before": 0.20}
-    ),
-    "`then` is divided by the column's total; its condition is the first word, a row": (
-        right | {"then": 4 / 7}
-    ),
-    "`before` is divided by the row's total; its condition is the second word, a column": (
-        right | {"before": 0.25}
-    ),
-    "the two conditional probabilities are exchanged": right | {"then": 4 / 7, "before": 0.25},
+    "`then` and `before` are joint probabilities; divide by the condition's probability": {
+        "then": 0.20,
+        "before": 0.20,
+    },
+    "`then` is divided by the column's total; its condition is the first word, a row": {
+        "then": 4 / 7
+    },
+    "`before` is divided by the row's total; its condition is the second word, a column": {
+        "before": 0.25
+    },
+    "the two conditional probabilities are exchanged": {"then": 4 / 7, "before": 0.25},
     "rows and columns are exchanged throughout": (
         {"first": 0.35, "then": 4 / 7, "last": 0.80, "before": 0.25}
     ),
     "the words are counted as if all four sentences were equally likely": (
-        {"first": 0.5, "then": 0.5, "last": 0.5, "before": 0.5}
+        dict.fromkeys(two_roads, 0.5)
     ),
     "these are percentages; write them as numbers between 0 and 1": (
-        {name: 100 * p for name, p in right.items()}
+        {name: 100 * p for name, p in two_roads.items()}
     ),
-    "these are the factors of *cat sleeps*": (
-        {"first": 0.20, "then": 0.75, "last": 0.35, "before": 3 / 7}
-    ),
+    "these are the factors of *cat sleeps*": {"first": 0.20, "then": 0.75, "before": 3 / 7},
 }

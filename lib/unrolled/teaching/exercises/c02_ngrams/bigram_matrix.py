@@ -13,7 +13,7 @@ nothing follows, such as `end`, is all zeros, without a warning.
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 2, 3
 
@@ -67,92 +67,40 @@ def oracle(lines, vocab_size, end):
 
 
 # %% wrong
-def counted(lines, vocab_size, end):
-    counts = np.zeros((vocab_size, vocab_size))
-    for line in lines:
-        closed = np.append(line, end).astype(int)
-        np.add.at(counts, (closed[:-1], closed[1:]), 1)
-    return counts
-
-
-def normalised(counts, totals):
-    return np.divide(counts, totals, out=np.zeros_like(counts), where=totals > 0)
-
-
-def added_once(lines, vocab_size, end):
-    counts = np.zeros((vocab_size, vocab_size))
-    for line in lines:
-        closed = np.append(line, end).astype(int)
-        counts[closed[:-1], closed[1:]] += 1
-    return normalised(counts, counts.sum(axis=1, keepdims=True))
-
-
-def one_stream(lines, vocab_size, end):
-    stream = np.concatenate([np.append(line, end) for line in lines]).astype(int)
-    counts = np.zeros((vocab_size, vocab_size))
-    np.add.at(counts, (stream[:-1], stream[1:]), 1)
-    return normalised(counts, counts.sum(axis=1, keepdims=True))
-
-
-def never_closed(lines, vocab_size, end):
-    counts = counted(lines, vocab_size, end)
-    counts[:, end] = 0
-    return normalised(counts, counts.sum(axis=1, keepdims=True))
-
-
-def leaking(lines, vocab_size, end):
-    totals = counted(lines, vocab_size, end).sum(axis=1, keepdims=True)
-    counts = counted(lines, vocab_size, end)
-    counts[:, end] = 0
-    return normalised(counts, totals)
-
-
-def started(lines, vocab_size, end):
-    return bigram_matrix([np.append(end, line) for line in lines], vocab_size, end)
-
-
-def by_column(lines, vocab_size, end):
-    counts = counted(lines, vocab_size, end)
-    return normalised(counts, counts.sum(axis=0, keepdims=True))
-
-
-def by_word_total(lines, vocab_size, end):
-    counts = counted(lines, vocab_size, end)
-    return normalised(counts, counts.sum(axis=1))
-
-
 def mean_of_lines(lines, vocab_size, end):
     return np.mean([bigram_matrix([line], vocab_size, end) for line in lines], axis=0)
 
 
-def uniform_rows(lines, vocab_size, end):
-    matrix = bigram_matrix(lines, vocab_size, end)
-    matrix[matrix.sum(axis=1) == 0] = 1 / vocab_size
-    return matrix
-
-
-def nan_rows(lines, vocab_size, end):
-    counts = counted(lines, vocab_size, end)
-    return counts / counts.sum(axis=1, keepdims=True)
-
-
 wrong = {
-    "`+=` at repeated cells adds only once, so a pair repeated in a line counts once": added_once,
-    "the end of one line is followed by the first token of the next": one_stream,
-    "the lines are not closed by `end`, so that nothing says where a line may stop": never_closed,
-    "the denominator counts all tokens, but the pairs with `end` are left out; rows leak": leaking,
-    "a start symbol was put in front of each line, so that the row of `end` is filled": started,
-    "each column sums to one; it must be each row": by_column,
-    "totals of shape (V,) divide the columns; each row has its own total, so (V, 1)": by_word_total,
+    "`+=` at repeated cells adds only once, so a pair repeated in a line counts once": swap(
+        "np.add.at(counts, (closed[:-1], closed[1:]), 1)", "counts[closed[:-1], closed[1:]] += 1"
+    ),
+    "the end of one line is followed by the first token of the next": swap(
+        "in lines:", "in [np.concatenate([np.append(line, end) for line in lines])[:-1]]:"
+    ),
+    "the lines are not closed by `end`, so that nothing says where a line may stop": (
+        swap("np.append(line, end)", "line")
+    ),
+    "the denominator counts all tokens, but the pairs with `end` are left out; rows leak": (
+        swap("    return", "    counts[:, end] = 0\n    return")
+    ),
+    "a start symbol was put in front of each line, so that the row of `end` is filled": (
+        swap("np.append(line, end)", "np.concatenate([[end], line, [end]])")
+    ),
+    "each column sums to one; it must be each row": swap("axis=1", "axis=0"),
+    "totals of shape (V,) divide the columns; each row has its own total, so (V, 1)": (
+        swap(", keepdims=True", "")
+    ),
     "each line was normalised alone and the tables averaged; a short line counts no more than its "
     "pairs": mean_of_lines,
     "rows and columns are exchanged: row u holds what comes before u": (
-        lambda lines, vocab_size, end: normalised(
-            counted(lines, vocab_size, end).T,
-            counted(lines, vocab_size, end).sum(axis=0)[:, None],
-        )
+        swap("(closed[:-1], closed[1:])", "(closed[1:], closed[:-1])")
     ),
-    "these are counts, not probabilities": counted,
-    "a token without a successor gives 0/0": nan_rows,
-    "a token without a successor got the uniform distribution; zeros were asked for": uniform_rows,
+    "these are counts, not probabilities": swap("    return", "    return counts\n    return"),
+    "a token without a successor gives 0/0": (
+        swap(", out=np.zeros_like(counts), where=totals > 0", "")
+    ),
+    "a token without a successor got the uniform distribution; zeros were asked for": (
+        swap("np.zeros_like(counts)", "np.full_like(counts, 1 / vocab_size)")
+    ),
 }

@@ -19,7 +19,7 @@ which of the two weights is larger, and why is one of them useless?
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "experiment", 3, 4
 
@@ -89,27 +89,8 @@ def oracle(p_long, p_short):
 
 
 # %% wrong
-def one_step(p_long, p_short):
-    return float(np.mean(p_long / (p_long + p_short)))
-
-
-def search(p_long, p_short, n_steps=10_000, stop=0.0):
-    weight = 0.5
-    for _ in range(n_steps):
-        before, long_part = weight, weight * p_long
-        weight = np.mean(long_part / (long_part + (1 - weight) * p_short))
-        if abs(weight - before) < stop:
-            break
-    return float(weight)
-
-
 def by_mean(p_long, p_short):
     return float(p_long.mean() > p_short.mean())
-
-
-def drops_zeros(p_long, p_short):
-    seen = p_long > 0
-    return interpolation_weight(p_long[seen], p_short[seen])
 
 
 def coarse(p_long, p_short):
@@ -119,16 +100,14 @@ def coarse(p_long, p_short):
 
 
 wrong = {
-    "one step from 1/2 is not enough; repeat until the weight stays": one_step,
+    "one step from 1/2 is not enough; repeat until the weight stays": swap("10_000", "1"),
     "twenty steps are not enough where the models hardly differ; go on until the weight stays": (
-        lambda p_long, p_short: search(p_long, p_short, n_steps=20)
+        swap("10_000", "20")
     ),
     "the search stopped at a step below 0.0001, with many such steps still to go": (
-        lambda p_long, p_short: search(p_long, p_short, stop=1e-4)
+        swap("1e-9", "1e-4")
     ),
-    "this is the weight of the shorter model": (
-        lambda p_long, p_short: 1 - interpolation_weight(p_long, p_short)
-    ),
+    "this is the weight of the shorter model": swap("float(better)", "1 - float(better)"),
     "the mean probability was maximised, which is always at 0 or 1; the likelihood is a product": (
         by_mean
     ),
@@ -136,7 +115,10 @@ wrong = {
         lambda p_long, p_short: float(np.mean(p_long > p_short))
     ),
     "tokens that the longer model never saw were left out; they are the reason for the mixture": (
-        drops_zeros
+        swap(
+            "    weight = 0.5",
+            "    p_short, p_long = p_short[p_long > 0], p_long[p_long > 0]\n    weight = 0.5",
+        )
     ),
     "the grid is too coarse for four decimals": coarse,
     "the weight is the share of tokens that the longer model has seen": (

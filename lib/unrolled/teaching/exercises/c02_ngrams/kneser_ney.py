@@ -15,7 +15,7 @@ A context that was never seen gets $P_{\mathrm{cont}}$ itself. Every row sums to
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 3, 4
 
@@ -69,65 +69,32 @@ def oracle(counts, discount):
 
 
 # %% wrong
-def mixed(counts, discount, lower, freed=None, kept=None):
-    seen = counts > 0
-    totals = counts.sum(axis=1, keepdims=True)
-    freed = discount * seen.sum(axis=1, keepdims=True) if freed is None else freed
-    kept = np.maximum(counts - discount, 0) if kept is None else kept
-    return np.where(totals > 0, (kept + freed * lower) / np.maximum(totals, 1), lower)
-
-
-def continuation_of(counts):
-    return (counts > 0).sum(axis=0) / (counts > 0).sum()
-
-
-def successors(counts, discount):
-    seen = counts > 0
-    return mixed(counts, discount, seen.sum(axis=1) / seen.sum())
-
-
-def back_off(counts, discount):
-    lower = continuation_of(counts)
-    return np.where(counts > 0, np.maximum(counts - discount, 0) / np.maximum(
-        counts.sum(axis=1, keepdims=True), 1), mixed(counts, discount, lower))  # fmt: skip
-
-
-def unseen_rows(counts, discount, value):
-    matrix = kneser_ney(counts, discount)
-    matrix[counts.sum(axis=1) == 0] = value
-    return matrix
-
-
 wrong = {
     "the lower distribution is the raw unigram count; this is absolute discounting": (
-        lambda counts, discount: mixed(counts, discount, counts.sum(axis=0) / counts.sum())
+        swap("seen.sum(axis=0) / seen.sum()", "counts.sum(axis=0) / counts.sum()")
     ),
-    "the lower distribution counts the successors of w, not its predecessors": successors,
+    "the lower distribution counts the successors of w, not its predecessors": (
+        swap("seen.sum(axis=0) /", "seen.sum(axis=1) /")
+    ),
     "the lower distribution is uniform": (
-        lambda counts, discount: mixed(counts, discount, np.full(len(counts), 1 / len(counts)))
+        swap("seen.sum(axis=0) / seen.sum()", "np.full(len(counts), 1 / len(counts))")
     ),
     "γ forgets how many different words were discounted, so rows sum to less than one": (
-        lambda counts, discount: mixed(counts, discount, continuation_of(counts), freed=discount)
+        swap("discount * seen.sum(axis=1, keepdims=True)", "discount")
     ),
     "the counts are not discounted, so rows sum to more than one": (
-        lambda counts, discount: mixed(counts, discount, continuation_of(counts), kept=counts)
+        swap("np.maximum(counts - discount, 0)", "counts")
     ),
     "D is taken from the counts of zero as well; they become negative": (
-        lambda counts, discount: mixed(
-            counts, discount, continuation_of(counts), kept=counts - discount
-        )
+        swap("np.maximum(counts - discount, 0)", "counts - discount")
     ),
-    "the lower distribution reaches only the unseen words; interpolation gives it to all": back_off,
-    "a context never seen got a row of zeros": (
-        lambda counts, discount: unseen_rows(counts, discount, 0.0)
+    "the lower distribution reaches only the unseen words; interpolation gives it to all": (
+        swap("freed * continuation", "freed * continuation * ~seen")
     ),
+    "a context never seen got a row of zeros": swap("1), continuation)", "1), 0.0)"),
     "a context never seen got the uniform distribution, not the continuation distribution": (
-        lambda counts, discount: unseen_rows(counts, discount, 1 / len(counts))
+        swap("1), continuation)", "1), 1 / len(counts))")
     ),
-    "a context never seen gives 0/0": (
-        lambda counts, discount: unseen_rows(counts, discount, np.nan)
-    ),
-    "rows and columns are exchanged": (
-        lambda counts, discount: kneser_ney(counts.T, discount).T
-    ),
-}  # fmt: skip
+    "a context never seen gives 0/0": swap("1), continuation)", "1), np.nan)"),
+    "rows and columns are exchanged": (lambda counts, discount: kneser_ney(counts.T, discount).T),
+}

@@ -6,13 +6,14 @@ uniform random numbers with $0 \le r < 1$, an array `(N,)`. Return the words the
 into pieces as long as the probabilities.
 
 A piece contains its left end and not its right one, so a word of probability zero is never
-selected. And mind what the computer does to `np.cumsum([0.1] * 10)`: no $r$ below one may select a
-word that is not there.
+selected. The chapter's `np.searchsorted(np.cumsum(probs), r, side="right")` is almost the answer.
+But `np.cumsum([0.1] * 10)` ends below 1, and an $r$ above its end selects word 10, which is not
+there. Your function must be right for every $r$ below 1.
 """
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 1, 2
 
@@ -65,33 +66,23 @@ def oracle(probs, r):
 
 
 # %% wrong
-def from_the_right(probs, r):
-    edges = np.cumsum(probs[::-1])
-    return len(probs) - 1 - np.searchsorted(edges / edges[-1], r, side="right")
-
-
 def sorted_first(probs, r):
     order = np.argsort(probs)[::-1]
     return order[roll(probs[order], r)]
 
 
-def last_takes_the_rest(probs, r):
-    """The same as np.minimum(searchsorted, V − 1), and as the last edge set to 1."""
-    return np.searchsorted(np.cumsum(probs)[:-1], r, side="right")
-
-
 wrong = {
     "the sum of rounded numbers ends below 1, and a large r selects a word that is not there": (
-        lambda probs, r: np.searchsorted(np.cumsum(probs), r, side="right")
+        swap("edges / edges[-1]", "edges")
     ),
     "what the rounded sum lacks is given to the last word, even where that has probability 0": (
-        last_takes_the_rest
+        swap("edges / edges[-1]", "edges[:-1]")  # as np.minimum(searchsorted, V − 1) does
     ),
     "an r on an edge selects the piece before it; at r = 0 that may be a word of probability 0": (
-        lambda probs, r: np.searchsorted(np.cumsum(probs) / probs.sum(), r, side="left")
+        swap("right", "left")
     ),
     "r is looked up among the probabilities, not among their running sums": (
-        lambda probs, r: np.searchsorted(probs, r, side="right")
+        swap("edges / edges[-1]", "probs")
     ),
     "the most probable word is returned every time; that is no die": (
         lambda probs, r: np.full(len(r), np.argmax(probs))
@@ -99,8 +90,10 @@ wrong = {
     "every word is given a piece of the same length": (
         lambda probs, r: (r * len(probs)).astype(int)
     ),
-    "the first piece is lost: the index counts from one": (lambda probs, r: roll(probs, r) + 1),
-    "the pieces are laid from the right": from_the_right,
+    "the first piece is lost: the index counts from one": swap("return ", "return 1 + "),
+    "the pieces are laid from the right": (
+        swap("cumsum(probs)", "cumsum(probs[::-1])").swap("return ", "return len(probs) - 1 - ")
+    ),
     "the words are sorted by probability first; the pieces stand in word order": sorted_first,
     "the answer holds the probabilities of the words, not the words": (
         lambda probs, r: probs[roll(probs, r)]

@@ -52,28 +52,22 @@ def oracle():
 # %% wrong
 wrong = {
     "these are the shares of the two groups; each word gets only its part of its group's share": {
-        "a": "7/11",
-        "b": "4/11",
+        "a": "7/11", "b": "4/11"
     },
     "the constraint was taken as a + b = 1 and each share halved; b stands for three words": {
-        "a": "7/22",
-        "b": "2/11",
+        "b": "2/11"
     },
     "the sizes of the groups are exchanged: two words share a and three share b": {
-        "a": "7/33",
-        "b": "2/11",
+        "a": "7/33", "b": "2/11"
     },
     "the counts of one word in each group were taken; the likelihood multiplies all eleven": {
-        "a": "4/11",
-        "b": "1/11",
+        "a": "4/11", "b": "1/11"
     },
     "all five words got the same probability; there are two parameters": {"a": "1/5", "b": "1/5"},
     "the counts within a group were averaged but not divided by the eleven observations": {
-        "a": "7/2",
-        "b": "4/3",
+        "a": "7/2", "b": "4/3"
     },
     "the words of the vocabulary were counted, not their occurrences: 2 and 3 instead of 7 and 4": {
-        "a": "2/5",
-        "b": "3/5",
+        "a": "2/5", "b": "3/5"
     },
-}
+}  # fmt: skip

@@ -14,7 +14,7 @@ Then write your result as `loss_hessian(W, x)`, without differences. Logits may 
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "paper", 3, 5
 
@@ -74,69 +74,33 @@ def oracle(W, x):
 
 
 # %% wrong
-def softmax_of(z):
-    e = np.exp(z - z.max())
-    return e / e.sum()
-
-
-def overflowing(W, x):
-    p = np.exp(W @ x) / np.exp(W @ x).sum()
-    return np.kron(np.diag(p) - np.outer(p, p), np.outer(x, x))
-
-
-def swapped(W, x):
-    p = softmax_of(W @ x)
-    return np.kron(np.outer(x, x), np.diag(p) - np.outer(p, p))
-
-
-def logistic(W, x):
-    p = softmax_of(W @ x)
-    return np.kron(np.diag(p * (1 - p)), np.outer(x, x))
-
-
-def diagonal(W, x):
-    return np.kron(np.diag(softmax_of(W @ x)), np.outer(x, x))
-
-
-def negative(W, x):
-    p = softmax_of(W @ x)
-    return np.kron(np.outer(p, p) - np.diag(p), np.outer(x, x))
-
-
-def for_logits(W, x):
-    p = softmax_of(W @ x)
-    return np.diag(p) - np.outer(p, p)
-
-
-def diagonal_of_xx(W, x):
-    p = softmax_of(W @ x)
-    return np.kron(np.diag(p) - np.outer(p, p), np.diag(x**2))
-
-
-def x_once(W, x):
-    p = softmax_of(W @ x)
-    return np.kron(np.diag(p) - np.outer(p, p), x)
-
-
-def gauss_newton(W, x):
-    p = softmax_of(W @ x)
-    return np.kron(np.outer(p, p), np.outer(x, x))
-
-
-def four_axes(W, x):
-    p = softmax_of(W @ x)
-    return np.einsum("km,l,n->klmn", np.diag(p) - np.outer(p, p), x, x)
-
-
 wrong = {
-    "the softmax overflows: take the largest logit off first": overflowing,
-    "the two factors of the Kronecker product are exchanged: W is laid out by columns": swapped,
-    "only the diagonal of the softmax's Jacobian is there; classes act on each other": logistic,
-    "the term −ŷŷᵀ of the softmax's Jacobian is missing": diagonal,
-    "the sign is turned round: a convex function has a Hessian that is not negative": negative,
-    "this is the Hessian for the logits z; the one for W has x on both sides": for_logits,
-    "only the diagonal of x xᵀ is there; weights of different inputs act together": diagonal_of_xx,
-    "x is used once; each of the two derivatives brings one, so x xᵀ belongs there": x_once,
-    "the term diag(ŷ) of the softmax's Jacobian is missing": gauss_newton,
-    "the four axes must be laid out as two of length V·d": four_axes,
+    "the softmax overflows: take the largest logit off first": swap("z - z.max()", "z"),
+    "the two factors of the Kronecker product are exchanged: W is laid out by columns": (
+        lambda W, x: (
+            loss_hessian(W, x).reshape(W.shape * 2).transpose(1, 0, 3, 2).reshape(W.size, -1)
+        )
+    ),
+    "only the diagonal of the softmax's Jacobian is there; classes act on each other": (
+        swap("np.diag(y_hat) - np.outer(y_hat, y_hat)", "np.diag(y_hat * (1 - y_hat))")
+    ),
+    "the term −ŷŷᵀ of the softmax's Jacobian is missing": swap(" - np.outer(y_hat, y_hat)", ""),
+    "the sign is turned round: a convex function has a Hessian that is not negative": (
+        swap("return ", "return -")
+    ),
+    "this is the Hessian for the logits z; the one for W has x on both sides": (
+        swap("np.outer(x, x)", "1")
+    ),
+    "only the diagonal of x xᵀ is there; weights of different inputs act together": (
+        swap("np.outer(x, x)", "np.diag(x**2)")
+    ),
+    "x is used once; each of the two derivatives brings one, so x xᵀ belongs there": (
+        swap("np.outer(x, x)", "x")
+    ),
+    "the term diag(ŷ) of the softmax's Jacobian is missing": (
+        swap("np.diag(y_hat) - np.outer", "np.outer")
+    ),
+    "the four axes must be laid out as two of length V·d": (
+        lambda W, x: loss_hessian(W, x).reshape(W.shape * 2)
+    ),
 }

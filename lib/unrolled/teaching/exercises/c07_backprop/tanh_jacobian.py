@@ -63,33 +63,25 @@ def oracle():
 # %% wrong
 wrong = {
     "the diagonal matrix stands on the right of W, where it scales the columns": {
-        "h": ["3/5", "7/25"],
         "dh_dx": [["16/25", 0], ["32/25", "-576/625"]],
         "dL_dx": ["48/25", "-576/625"],
     },
     "this is the transpose: a row belongs to an output": {
-        "h": ["3/5", "7/25"],
         "dh_dx": [["16/25", "1152/625"], [0, "-576/625"]],
-        "dL_dx": ["1552/625", "-576/625"],
     },
     "the derivative of tanh is 1 − h², not 1 − h": {
-        "h": ["3/5", "7/25"],
         "dh_dx": [["2/5", 0], ["36/25", "-18/25"]],
         "dL_dx": ["46/25", "-18/25"],
     },
     "h(1 − h) is the derivative of the logistic function, not of tanh": {
-        "h": ["3/5", "7/25"],
         "dh_dx": [["6/25", 0], ["252/625", "-126/625"]],
         "dL_dx": ["402/625", "-126/625"],
     },
     "the factor W is missing: this is the Jacobian with respect to W x": {
-        "h": ["3/5", "7/25"],
         "dh_dx": [["16/25", 0], [0, "576/625"]],
         "dL_dx": ["16/25", "576/625"],
     },
     "the two columns of a row were added; L adds the two outputs, which are rows": {
-        "h": ["3/5", "7/25"],
-        "dh_dx": [["16/25", 0], ["1152/625", "-576/625"]],
         "dL_dx": ["16/25", "576/625"],
     },
     "the second entry of W x is 2 ln 2 − ln 3 = ln(4/3), not ln(2/3)": {

@@ -9,9 +9,10 @@ Write `tanh_layer_vjp(X, W, G)` for `X` of shape `(B, d)`, `W` of shape `(d, m)`
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 2, 3
+outputs = ("X_bar", "W_bar")
 
 
 # %% solution
@@ -52,62 +53,33 @@ def oracle(X, W, G):
 
 
 # %% wrong
-def slope(X, W):
-    return 1 - np.tanh(X @ W) ** 2
-
-
-def in_place(X, W, G):
-    G *= slope(X, W)
-    return G @ W.T, X.T @ G
-
-
 wrong = {
-    "the slope of tanh is missing": lambda X, W, G: (G @ W.T, X.T @ G),
-    "tanh itself stands where its slope 1 − tanh² belongs": lambda X, W, G: (
-        (G * np.tanh(X @ W)) @ W.T,
-        X.T @ (G * np.tanh(X @ W)),
+    "the slope of tanh is missing": swap(" * (1 - np.tanh(X @ W) ** 2)", ""),
+    "tanh itself stands where its slope 1 − tanh² belongs": (
+        swap("(1 - np.tanh(X @ W) ** 2)", "np.tanh(X @ W)")
     ),
     "the slope of the logistic function, h(1 − h), stands where that of tanh belongs": (
-        lambda X, W, G: (
-            (G * np.tanh(X @ W) * (1 - np.tanh(X @ W))) @ W.T,
-            X.T @ (G * np.tanh(X @ W) * (1 - np.tanh(X @ W))),
-        )
+        swap("(1 - np.tanh(X @ W) ** 2)", "np.tanh(X @ W) * (1 - np.tanh(X @ W))")
     ),
-    "the slope of tanh is 1 − h², not 1 − h": lambda X, W, G: (
-        (G * (1 - np.tanh(X @ W))) @ W.T,
-        X.T @ (G * (1 - np.tanh(X @ W))),
-    ),
-    "the slope is taken at G and not at X W": lambda X, W, G: (
-        (G * (1 - np.tanh(G) ** 2)) @ W.T,
-        X.T @ (G * (1 - np.tanh(G) ** 2)),
-    ),
-    "W is not transposed on the way back to X": lambda X, W, G: (
-        (G * slope(X, W)) @ W,
-        X.T @ (G * slope(X, W)),
-    ),
-    "X is not transposed in the gradient of W": lambda X, W, G: (
-        (G * slope(X, W)) @ W.T,
-        X @ (G * slope(X, W)),
-    ),
-    "the gradient of W is turned round: its shape must be W's": lambda X, W, G: (
-        (G * slope(X, W)) @ W.T,
-        (G * slope(X, W)).T @ X,
+    "the slope of tanh is 1 − h², not 1 − h": swap(" ** 2", ""),
+    "the slope is taken at G and not at X W": swap("np.tanh(X @ W)", "np.tanh(G)"),
+    "W is not transposed on the way back to X": swap("W.T", "W"),
+    "X is not transposed in the gradient of W": swap("X.T", "X"),
+    "the gradient of W is turned round: its shape must be W's": (
+        swap("X.T @ G_scores", "G_scores.T @ X")
     ),
     "the gradient of W is averaged over the batch, but G already holds the loss's own scale": (
-        lambda X, W, G: ((G * slope(X, W)) @ W.T, X.T @ (G * slope(X, W)) / len(X))
+        swap("X.T @ G_scores", "X.T @ G_scores / len(X)")
     ),
     "only the last example's gradient reaches W; all examples use it, so theirs add up": (
-        lambda X, W, G: ((G * slope(X, W)) @ W.T, np.outer(X[-1], (G * slope(X, W))[-1]))
+        swap("X.T @ G_scores", "np.outer(X[-1], G_scores[-1])")
     ),
-    "the two gradients are returned in the wrong order": lambda X, W, G: (
-        X.T @ (G * slope(X, W)),
-        (G * slope(X, W)) @ W.T,
+    "the two gradients are returned in the wrong order": (
+        swap("G_scores @ W.T, X.T @ G_scores", "X.T @ G_scores, G_scores @ W.T")
     ),
-    "only the gradient of X is returned; a pair is asked for": lambda X, W, G: (
-        (G * slope(X, W)) @ W.T
+    "only the gradient of X is returned; a pair is asked for": swap(", X.T @ G_scores", ""),
+    "only the gradient of W is returned; a pair is asked for": swap("G_scores @ W.T, ", ""),
+    "`*=` writes into the gradient that was handed in": (
+        swap("G_scores = G * (1", "G_scores = G\n    G_scores *= (1")
     ),
-    "only the gradient of W is returned; a pair is asked for": lambda X, W, G: (
-        X.T @ (G * slope(X, W))
-    ),
-    "`*=` writes into the gradient that was handed in": in_place,
 }

@@ -21,7 +21,7 @@ It has two faults. Find them, and write it right. Each value should send its gra
 of the tests is a tape of forty doublings, which has $2^{40}$ paths.
 """
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 2, 3
 
@@ -73,6 +73,9 @@ def use(answer, parents, partials):
 
 
 # %% tests
+show = True
+
+
 def tape(rng, n, n_inputs=2):
     """A random tape on which values are used several times, not at all, or twice by one value."""
     parents, partials = [()] * n_inputs, [()] * n_inputs
@@ -111,80 +114,11 @@ def oracle(parents, partials):
 
 
 # %% wrong
-def overwrites(parents, partials):
-    grads = [0.0] * (len(parents) - 1) + [1.0]
-    for i in reversed(range(len(parents))):
-        for parent, partial in zip(parents[i], partials[i], strict=True):
-            grads[parent] = grads[i] * partial
-    return grads
-
-
-def forwards(parents, partials):
-    grads = [0.0] * (len(parents) - 1) + [1.0]
-    for i in range(len(parents)):
-        for parent, partial in zip(parents[i], partials[i], strict=True):
-            grads[parent] += grads[i] * partial
-    return grads
-
-
-def as_given(parents, partials):
-    grads = [0.0] * (len(parents) - 1) + [1.0]
-    for i in range(len(parents)):
-        for parent, partial in zip(parents[i], partials[i], strict=True):
-            grads[parent] = grads[i] * partial
-    return grads
-
-
-def seeds_everything(parents, partials):
-    grads = [1.0] * len(parents)
-    for i in reversed(range(len(parents))):
-        for parent, partial in zip(parents[i], partials[i], strict=True):
-            grads[parent] += grads[i] * partial
-    return grads
-
-
-def no_seed(parents, partials):
-    grads = [0.0] * len(parents)
-    for i in reversed(range(len(parents))):
-        for parent, partial in zip(parents[i], partials[i], strict=True):
-            grads[parent] += grads[i] * partial
-    return grads
-
-
-def parents_as_a_set(parents, partials):
-    grads = [0.0] * (len(parents) - 1) + [1.0]
-    for i in reversed(range(len(parents))):
-        for parent, partial in dict(zip(parents[i], partials[i], strict=True)).items():
-            grads[parent] += grads[i] * partial
-    return grads
-
-
-def multiplies(parents, partials):
-    grads = [1.0] * len(parents)
-    for i in reversed(range(len(parents))):
-        for parent, partial in zip(parents[i], partials[i], strict=True):
-            grads[parent] *= grads[i] * partial
-    return grads
-
-
 def from_the_first(parents, partials):
     grads = [1.0] + [0.0] * (len(parents) - 1)
     for i in range(1, len(parents)):
         for parent, partial in zip(parents[i], partials[i], strict=True):
             grads[i] += grads[parent] * partial
-    return grads
-
-
-def inputs_only(parents, partials):
-    grads = tape_gradients(parents, partials)
-    return [g for g, p in zip(grads, parents, strict=True) if not p]
-
-
-def local_sums(parents, partials):
-    grads = [0.0] * (len(parents) - 1) + [1.0]
-    for i in reversed(range(len(parents))):
-        for parent, partial in zip(parents[i], partials[i], strict=True):
-            grads[parent] += partial
     return grads
 
 
@@ -203,15 +137,32 @@ def along_paths(parents, partials):
 wrong = {
     "every path is walked by itself; a value should wait for its whole gradient": along_paths,
     "a value used twice keeps only the gradient that arrived last: `=` where `+=` belongs": (
-        overwrites
+        swap("+=", "=")
     ),
-    "the walk goes from the inputs to the result; gradients start at the result": forwards,
-    "nothing has been mended: the walk goes forwards, and gradients overwrite each other": as_given,
-    "every value starts with the gradient 1; that holds for the result alone": seeds_everything,
-    "the result's own gradient, 1, was never set, so everything stays 0": no_seed,
-    "a value that one operation uses twice is counted once": parents_as_a_set,
-    "gradients along two paths are multiplied; they add": multiplies,
+    "the walk goes from the inputs to the result; gradients start at the result": (
+        swap("reversed(range(len(parents)))", "range(len(parents))")
+    ),
+    "nothing has been mended: the walk goes forwards, and gradients overwrite each other": (
+        swap("reversed(range(len(parents)))", "range(len(parents))").swap("+=", "=")
+    ),
+    "every value starts with the gradient 1; that holds for the result alone": (
+        swap("[0.0]", "[1.0]")
+    ),
+    "the result's own gradient, 1, was never set, so everything stays 0": (
+        swap("    grads[-1] = 1.0\n", "")
+    ),
+    "a value that one operation uses twice is counted once": (
+        swap(
+            "zip(parents[i], partials[i], strict=True)",
+            "dict(zip(parents[i], partials[i])).items()",
+        )
+    ),
+    "gradients along two paths are multiplied; they add": (swap("+=", "*=").swap("[0.0]", "[1.0]")),
     "this is forward mode: derivatives of every value with respect to the first": from_the_first,
-    "only the inputs' gradients are returned; every value has one": inputs_only,
-    "the local derivatives are added up without the gradient that arrived from above": local_sums,
+    "only the inputs' gradients are returned; every value has one": (
+        swap("return grads", "return [g for g, p in zip(grads, parents) if not p]")
+    ),
+    "the local derivatives are added up without the gradient that arrived from above": (
+        swap("grads[i] * partial", "partial")
+    ),
 }

@@ -17,7 +17,7 @@ and the verdict is "balanced" if $h_T \cdot w_y + b_y > 0$. The empty string is 
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 3, 4
 
@@ -46,7 +46,7 @@ is looked at. All three are whole numbers, so $p + n + f < \tfrac12$ says that a
 
 # %% use
 def use(answer, strings):
-    """The verdicts of the network on the strings."""
+    """The verdicts of the network on the strings, by the string."""
     weights = answer()
     if weights is Ellipsis:
         return ...
@@ -56,12 +56,13 @@ def use(answer, strings):
     if width > 16 or [a.shape for a in (W_xh, W_hh, b_h, w_y)] != shapes:
         found = [a.shape for a in (W_xh, W_hh, b_h, w_y)]
         raise ValueError(f"W_xh, W_hh, b_h, w_y have the shapes {found}")
-    verdicts = []
+    verdicts = {}
     for string in strings:
         h = np.zeros(width)
         for symbol in string:
             h = np.maximum(W_xh["()".index(symbol)] + h @ W_hh + b_h, 0)
-        verdicts.append(bool(h @ w_y + float(weights["b_y"]) > 0))
+        name = string if len(string) < 30 else f"{string[:9]}… of {len(string)} symbols"
+        verdicts[name or "the empty string"] = bool(h @ w_y + float(weights["b_y"]) > 0)
     return verdicts
 
 
@@ -96,32 +97,27 @@ def oracle(strings):
                 return False
         return depth == 0
 
-    return [balanced(string) for string in strings]
+    names = (s if len(s) < 30 else f"{s[:9]}… of {len(s)} symbols" for s in strings)
+    return {s or "the empty string": balanced(t) for s, t in zip(names, strings, strict=True)}
 
 
 # %% wrong
-def changed(**parts):
-    return lambda: balance_weights() | parts
-
-
 def one_unit():
     return {"W_xh": [[1], [-1]], "W_hh": [[1]], "b_h": [0], "w_y": [-1], "b_y": 0.5}
 
 
 wrong = {
-    "only the counts are compared: the order plays no part": changed(w_y=[-1, -1, 0]),
-    "the verdict is turned round": changed(w_y=[1, 1, 1], b_y=-0.5),
-    "what was closed too early is forgotten again after a step": changed(
-        W_hh=[[1, -1, 0], [-1, 1, 1], [0, 0, 0]]
-    ),
+    "only the counts are compared: the order plays no part": swap("[-1, -1, -1]", "[-1, -1, 0]"),
+    "the verdict is turned round": swap("[-1, -1, -1]", "[1, 1, 1]").swap("0.5", "-0.5"),
+    "what was closed too early is forgotten again after a step": swap("[0, 0, 1]", "[0, 0, 0]"),
     "one counter stops at zero, so a closer too many costs nothing": one_unit,
-    "a string that leaves something open is accepted": changed(w_y=[0, -1, -1]),
+    "a string that leaves something open is accepted": swap("[-1, -1, -1]", "[0, -1, -1]"),
     "the surplus of closers at the end is not looked at, and the memory of it comes a step late": (
-        changed(w_y=[-1, 0, -1])
+        swap("[-1, -1, -1]", "[-1, 0, -1]")
     ),
-    "the two symbols are exchanged: the first row of W_xh belongs to the opener": changed(
-        W_xh=[[-1, 1, 0], [1, -1, 0]]
+    "the two symbols are exchanged: the first row of W_xh belongs to the opener": (
+        swap("[[1, -1, 0], [-1, 1, 0]]", "[[-1, 1, 0], [1, -1, 0]]")
     ),
-    "every string is accepted, since b_y outweighs what the units say": changed(b_y=1e6),
-    "no string is accepted, not even the empty one": changed(b_y=-0.5),
+    "every string is accepted, since b_y outweighs what the units say": swap("0.5", "1e6"),
+    "no string is accepted, not even the empty one": swap("0.5", "-0.5"),
 }

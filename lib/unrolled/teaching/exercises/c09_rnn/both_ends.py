@@ -12,7 +12,7 @@ number.
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 1, 2
 
@@ -65,38 +65,30 @@ def oracle(outputs, mask):
 
 
 # %% wrong
-def place(outputs, forward, backward):
-    half, rows = outputs.shape[-1] // 2, np.arange(len(outputs))
-    parts = outputs[rows, forward, :half], outputs[rows, backward, half:]
-    return np.concatenate(parts, axis=1)
-
-
-def mean_of_tokens(outputs, mask):
-    return (outputs * mask[..., None]).sum(axis=1) / mask.sum(axis=1, keepdims=True)
-
-
 wrong = {
-    "the forward state is read in the last column, behind the padding": (
-        lambda outputs, mask: place(outputs, -1, 0)
+    "the forward state is read in the last column, behind the padding": swap(
+        "last, :half", "-1, :half"
     ),
     "both states are read at the last token, where the backward direction has seen one item": (
-        lambda outputs, mask: place(outputs, mask.sum(axis=1) - 1, mask.sum(axis=1) - 1)
+        swap("outputs[:, 0, half:]", "outputs[np.arange(len(outputs)), last, half:]")
     ),
     "both states are read in the last column": lambda outputs, mask: outputs[:, -1],
     "both states are read at the first token": lambda outputs, mask: outputs[:, 0],
     "the two directions are exchanged: forward is read at its first token, backward at its last": (
-        lambda outputs, mask: place(outputs, 0, mask.sum(axis=1) - 1)
-    ),
-    "the backward half stands first; the forward half does in the outputs": (
-        lambda outputs, mask: np.roll(
-            place(outputs, mask.sum(axis=1) - 1, 0), outputs.shape[-1] // 2, axis=1
+        swap("[np.arange(len(outputs)), last, :half]", "[:, 0, :half]").swap(
+            "[:, 0, half:]", "[np.arange(len(outputs)), last, half:]"
         )
     ),
-    "the forward state is read one place too far to the left": (
-        lambda outputs, mask: place(outputs, np.maximum(mask.sum(axis=1) - 2, 0), 0)
+    "the backward half stands first; the forward half does in the outputs": (
+        swap("[forward, backward]", "[backward, forward]")
     ),
-    "the states are averaged over the tokens; one place each was asked for": mean_of_tokens,
+    "the forward state is read one position too far to the left": (
+        swap("mask.sum(axis=1) - 1", "np.maximum(mask.sum(axis=1) - 2, 0)")
+    ),
+    "the states are averaged over the tokens; one position each was asked for": (
+        lambda outputs, mask: (outputs * mask[..., None]).sum(axis=1) / mask.sum(axis=1)[:, None]
+    ),
     "the length of the longest sequence is used for all of them": (
-        lambda outputs, mask: place(outputs, mask.sum(axis=1).max() - 1, 0)
+        swap("mask.sum(axis=1) - 1", "mask.sum(axis=1).max() - 1")
     ),
 }

@@ -16,7 +16,7 @@ hundreds of small numbers is 0 to the computer. All the numbers given are above 
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 3, 4
 
@@ -124,26 +124,14 @@ def best_ends(density, A, start):
     return np.array(states)
 
 
-def underflowing(density, A, start):
-    best, came_from = start * density[0], []
-    for d in density[1:]:
-        paths = best[:, None] * A
-        came_from.append(paths.argmax(axis=0))
-        best = paths.max(axis=0) * d
-    states = [best.argmax()]
-    for previous in reversed(came_from):
-        states.append(previous[states[-1]])
-    return np.array(states[::-1])
-
-
 wrong = {
-    "probabilities are multiplied, and hundreds of them underflow to 0": underflowing,
-    "A was read on its side: A[i, j] leads from i to j": (
-        lambda density, A, start: likeliest_path(density, A.T, start)
+    "probabilities are multiplied, and hundreds of them underflow to 0": (
+        swap("np.log(start) + np.log(density[0])", "start * density[0]")
+        .swap("+ np.log(A)", "* A")
+        .swap("+ np.log(d)", "* d")
     ),
-    "the distribution of the first state is left out": (
-        lambda density, A, start: likeliest_path(density, A, np.ones(len(start)))
-    ),
+    "A was read on its side: A[i, j] leads from i to j": swap("np.log(A)", "np.log(A.T)"),
+    "the distribution of the first state is left out": swap("np.log(start) + ", ""),
     "each step takes the best next move and never goes back on it": greedy,
     "each step takes the state that is likeliest from what was seen up to there": filtered,
     "each step takes the state that is likeliest by itself, over all paths": smoothed,
@@ -151,10 +139,6 @@ wrong = {
     "the moves are left out: each step takes the state that explains it best": (
         lambda density, A, start: density.argmax(axis=1)
     ),
-    "the path is returned from its end to its beginning": (
-        lambda density, A, start: likeliest_path(density, A, start)[::-1]
-    ),
-    "the states are counted from 1": (
-        lambda density, A, start: likeliest_path(density, A, start) + 1
-    ),
+    "the path is returned from its end to its beginning": swap("[::-1]", ""),
+    "the states are counted from 1": swap("[::-1])", "[::-1]) + 1"),
 }

@@ -78,31 +78,24 @@ oracle_tolerance = 1e-3  # the solution's loss is rounded to three digits
 
 
 # %% wrong
-right = [2 / 3, 1 / 3, 8 / 9]
-
-
-def answer(states=((1, 0), (1, 2), (0, 3)), right=right, loss=1.622, weights=10):
-    return {"states": [list(s) for s in states], "right": right, "loss": loss, "weights": weights}
-
-
 wrong = {
-    "the state was put into W_hh as a column; here it is a row, on the left": answer(
-        [(1, 0), (1, 0), (0, 0)], [2 / 3, 2 / 3, 1 / 2], 1.504
-    ),
-    "the ReLU is missing: a state below zero becomes zero": answer(
-        [(1, -1), (2, 2), (-1, 5)], [4 / 5, 1 / 2, 64 / 65], 0.932
-    ),
-    "the state before is left out: each step begins at zero": answer(
-        [(1, 0), (0, 0), (0, 1)], [2 / 3, 1 / 2, 2 / 3], 1.504
-    ),
-    "the second unit was computed from the new state of the first; both need the old state": answer(
-        [(1, 1), (0, 0), (0, 1)], [1 / 2, 1 / 2, 2 / 3], 1.792
-    ),
-    "this loss is the mean over the steps; the total was asked for": answer(loss=0.541),
-    "this loss is in bits; nats were asked for": answer(loss=2.34),
-    "this loss takes the first class to be right each time": answer(
-        right=[2 / 3, 1 / 3, 1 / 9], loss=3.701
-    ),
-    "the weights are counted once for each step; they are shared": answer(weights=30),
-    "the weights of the output were not counted": answer(weights=6),
-}
+    "the state was put into W_hh as a column; here it is a row, on the left": {
+        "states": [[1, 0], [1, 0], [0, 0]], "right": [2 / 3, 2 / 3, 1 / 2], "loss": 1.504
+    },
+    "the ReLU is missing: a state below zero becomes zero": {
+        "states": [[1, -1], [2, 2], [-1, 5]], "right": [4 / 5, 1 / 2, 64 / 65], "loss": 0.932
+    },
+    "the state before is left out: each step begins at zero": {
+        "states": [[1, 0], [0, 0], [0, 1]], "right": [2 / 3, 1 / 2, 2 / 3], "loss": 1.504
+    },
+    "the second unit was computed from the new state of the first; both need the old state": {
+        "states": [[1, 1], [0, 0], [0, 1]], "right": [1 / 2, 1 / 2, 2 / 3], "loss": 1.792
+    },
+    "this loss is the mean over the steps; the total was asked for": {"loss": 0.541},
+    "this loss is in bits; nats were asked for": {"loss": 2.34},
+    "this loss takes the first class to be right each time": {
+        "right": [2 / 3, 1 / 3, 1 / 9], "loss": 3.701
+    },
+    "the weights are counted once for each step; they are shared": {"weights": 30},
+    "the weights of the output were not counted": {"weights": 6},
+}  # fmt: skip

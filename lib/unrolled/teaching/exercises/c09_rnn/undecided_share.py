@@ -14,7 +14,7 @@ be undecided? Then run it for all widths from 1 to 12.
 from collections import defaultdict
 from itertools import product
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "experiment", 2, 3
 
@@ -92,39 +92,24 @@ def oracle(n_pairs, width):
 
 
 # %% wrong
-def variant(*, full_is_whole=False, blind=False, balanced=True, ends=False, distinct=False, more=0):
-    """A wrong answer: the solution with one of its choices changed."""
-
-    def answer(n_pairs, width):
-        width = width + more
-        seen, places = defaultdict(set), []
-        for steps in product((1, -1), repeat=2 * n_pairs):
-            depths = [sum(steps[:i]) for i in range(2 * n_pairs + 1)]
-            if min(depths) < 0 or (balanced and depths[-1] != 0):
-                continue
-            for i in range(2 * n_pairs + ends):
-                whole = False if blind else i <= width if full_is_whole else i < width
-                view = steps[max(0, i - width) : i], whole
-                seen[view].add(depths[i] > 0)
-                places.append(view)
-        places = list(dict.fromkeys(places)) if distinct else places
-        return sum(len(seen[view]) == 2 for view in places) / len(places)
-
-    return answer
-
-
 wrong = {
-    "a window that is exactly full is taken for the whole beginning": variant(full_is_whole=True),
+    "a window that is exactly full is taken for the whole beginning": swap(
+        "i < width", "i <= width"
+    ),
     "strings are taken in that never go below zero but do not close everything": (
-        variant(balanced=False)
+        swap(" or depths[-1] != 0", "")
     ),
-    "the end of a string is counted as a place; nothing comes there": variant(ends=True),
+    "the end of a string is counted as a place; nothing comes there": (
+        swap("range(2 * n_pairs):", "range(2 * n_pairs + 1):")
+    ),
     "each different window is counted once, however many places look like it": (
-        variant(distinct=True)
+        swap("    return", "    places = set(places)\n    return")
     ),
-    "the window is one symbol too wide": variant(more=1),
-    "the share of decided places was returned": lambda n, width: 1 - undecided_share(n, width),
+    "the window is one symbol too wide": swap(
+        "    seen, places", "    width += 1\n    seen, places"
+    ),
+    "the share of decided places was returned": swap("== 2", "!= 2"),
     "the share is given in per cent; a number between 0 and 1 was asked for": (
-        lambda n, width: 100 * undecided_share(n, width)
+        swap("return ", "return 100 * ")
     ),
 }

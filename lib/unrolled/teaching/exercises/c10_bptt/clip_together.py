@@ -10,7 +10,7 @@ floating-point numbers. The norm itself is not.
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 2, 3
 
@@ -62,73 +62,43 @@ def oracle(gradients, limit):
 
 
 # %% wrong
-def squares_overflow(gradients, limit):
-    with np.errstate(over="ignore"):
-        norm = np.sqrt(sum((g**2).sum() for g in gradients))
-    factor = 1.0 if norm <= limit else limit / norm
-    return [g * factor for g in gradients], norm
-
-
 def each_by_itself(gradients, limit):
     _, norm = clip_together(gradients, limit)
     return [clip_together([g], limit)[0][0] for g in gradients], norm
 
 
-def by_entries(gradients, limit):
-    return [np.clip(g, -limit, limit) for g in gradients], clip_together(gradients, limit)[1]
-
-
-def always_scales(gradients, limit):
-    _, norm = clip_together(gradients, limit)
-    return [g * (limit / norm if norm else 1.0) for g in gradients], norm
-
-
-def norm_after(gradients, limit):
-    clipped, norm = clip_together(gradients, limit)
-    return clipped, min(norm, limit)
-
-
-def sum_of_norms(gradients, limit):
-    norm = sum(clip_together([g], limit)[1] for g in gradients)
-    factor = 1.0 if norm <= limit else limit / norm
-    return [g * factor for g in gradients], norm
-
-
-def in_place_clip(gradients, limit):
-    clipped, norm = clip_together(gradients, limit)
-    for g, c in zip(gradients, clipped, strict=True):
-        g[...] = c
-    return gradients, norm
-
-
-def divides_by_zero(gradients, limit):
-    largest = max(np.abs(g).max() for g in gradients)
-    with np.errstate(all="ignore"):
-        norm = largest * np.sqrt(sum(((g / largest) ** 2).sum() for g in gradients))
-        return [g * np.minimum(1.0, limit / norm) for g in gradients], norm
-
-
-def largest_entry(gradients, limit):
-    norm = max(np.abs(g).max() for g in gradients)
-    factor = 1.0 if norm <= limit else limit / norm
-    return [g * factor for g in gradients], norm
-
-
-def squared_limit(gradients, limit):
-    _, norm = clip_together(gradients, limit)
-    factor = 1.0 if norm <= limit else limit / norm / norm
-    return [g * factor for g in gradients], norm
-
-
 wrong = {
-    "a square overflows on the way to a norm that does not": squares_overflow,
+    "a square overflows on the way to a norm that does not": (
+        swap("largest * np.sqrt(sum(((g / largest) ** 2)", "np.sqrt(sum((g**2)")
+    ),
     "each array is clipped by its own norm; one factor belongs to all": each_by_itself,
-    "every entry is cut off by itself, which turns the direction": by_entries,
-    "small gradients are lengthened to the limit; clipping only shortens": always_scales,
-    "the norm after clipping is returned; the norm before tells of explosions": norm_after,
-    "norms are added where squares must be added before the root is taken": sum_of_norms,
-    "the arrays that were handed in are changed": in_place_clip,
-    "where all gradients are zero, 0 / 0 is not a number": divides_by_zero,
-    "this is the largest entry, not the norm": largest_entry,
-    "the gradient is divided by its norm twice": squared_limit,
+    "every entry is cut off by itself, which turns the direction": (
+        swap("g * factor", "np.clip(g, -limit, limit)")
+    ),
+    "small gradients are lengthened to the limit; clipping only shortens": (
+        swap("min(1.0, limit / norm)", "limit / norm")
+    ),
+    "the norm after clipping is returned; the norm before tells of explosions": (
+        swap("gradients], norm", "gradients], min(norm, limit)")
+    ),
+    "norms are added where squares must be added before the root is taken": (
+        swap(
+            "np.sqrt(sum(((g / largest) ** 2).sum()", "sum(np.sqrt(((g / largest) ** 2).sum())"
+        ).swap("for g in gradients))", "for g in gradients)")
+    ),
+    "the arrays that were handed in are changed": (
+        swap(
+            "return [g * factor for g in gradients]",
+            "for g in gradients:\n        g *= factor\n    return gradients",
+        )
+    ),
+    "where all gradients are zero, 0 / 0 is not a number": (
+        swap("    if largest == 0:\n        return gradients, 0.0\n", "").swap(
+            "min(", "np.minimum("
+        )
+    ),
+    "this is the largest entry, not the norm": swap("norm = largest * ", "norm = largest  # "),
+    "the gradient is divided by its norm twice": (
+        swap("min(1.0, limit / norm)", "1.0 if norm <= limit else limit / norm / norm")
+    ),
 }

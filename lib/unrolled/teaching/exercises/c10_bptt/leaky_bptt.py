@@ -16,9 +16,10 @@ gradients of $L = \sum_t L_t$. Numpy, no autograd.
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 3, 4
+outputs = ("W_bar", "alpha_bar", "h0_bar")
 
 
 # %% solution
@@ -59,9 +60,6 @@ anew at every step.
 
 
 # %% tests
-outputs = ("W_bar", "alpha_bar", "h0_bar")
-
-
 def tests(rng):
     one = np.ones((1, 1, 1))
     yield call(0 * one, 2 * one[0], 0.5, 0 * one[0], one, visible=True)
@@ -94,77 +92,27 @@ def oracle(X, W, alpha, h0, G):
 
 
 # %% wrong
-def variant(through_a=True, kept=True, own=True, factor=True, slope=True, T=True, before=True):
-    """The solution with one of its parts missing or exchanged."""
-
-    def answer(X, W, alpha, h0, G):
-        h, n = [h0], []
-        for x_t in X:
-            n.append(np.tanh(x_t + h[-1] @ W))
-            h.append((1 - alpha) * h[-1] + alpha * n[-1])
-        W_bar, alpha_bar, h_bar = np.zeros_like(W), 0.0, np.zeros_like(h0)
-        for t in reversed(range(len(X))):
-            h_bar = h_bar + G[t] if own or t == len(X) - 1 else h_bar
-            a_bar = (alpha if factor else 1) * h_bar * (1 - n[t] ** 2 if slope else 1)
-            W_bar += h[t if before else t + 1].T @ a_bar
-            alpha_bar += (h_bar * (n[t] - h[t])).sum()
-            back = a_bar @ (W.T if T else W) if through_a else 0 * a_bar
-            h_bar = ((1 - alpha) * h_bar if kept else 0) + back
-        return W_bar, alpha_bar, h_bar
-
-    return answer
-
-
-def slope_of_the_state(X, W, alpha, h0, G):
-    h = [h0]
-    for x_t in X:
-        h.append((1 - alpha) * h[-1] + alpha * np.tanh(x_t + h[-1] @ W))
-    W_bar, alpha_bar, h_bar = np.zeros_like(W), 0.0, np.zeros_like(h0)
-    for t in reversed(range(len(X))):
-        h_bar = h_bar + G[t]
-        a_bar = alpha * h_bar * (1 - h[t + 1] ** 2)
-        W_bar += h[t].T @ a_bar
-        alpha_bar += (h_bar * (np.tanh(X[t] + h[t] @ W) - h[t])).sum()
-        h_bar = (1 - alpha) * h_bar + a_bar @ W.T
-    return W_bar, alpha_bar, h_bar
-
-
-def overwrites_W(X, W, alpha, h0, G):
-    h = h0
-    n = np.tanh(X[0] + h @ W)
-    _, alpha_bar, h0_bar = leaky_bptt(X, W, alpha, h0, G)
-    h1 = (1 - alpha) * h + alpha * n
-    h_bar = G[0]
-    if len(X) > 1:
-        h_bar = h_bar + leaky_bptt(X[1:], W, alpha, h1, G[1:])[2]
-    return h.T @ (alpha * h_bar * (1 - n**2)), alpha_bar, h0_bar
-
-
-def alpha_without_old(X, W, alpha, h0, G):
-    W_bar, _, h0_bar = leaky_bptt(X, W, alpha, h0, G)
-    h, h_bars, n = [h0], [np.zeros_like(h0)], []
-    for x_t in X:
-        n.append(np.tanh(x_t + h[-1] @ W))
-        h.append((1 - alpha) * h[-1] + alpha * n[-1])
-    total = 0.0
-    for t in reversed(range(len(X))):
-        h_bar = h_bars[-1] + G[t]
-        total += (h_bar * n[t]).sum()
-        h_bars.append((1 - alpha) * h_bar + alpha * h_bar * (1 - n[t] ** 2) @ W.T)
-    return W_bar, total, h0_bar
-
-
 wrong = {
-    "the part of the state that is kept sends nothing back": variant(kept=False),
-    "what goes back through a_t is missing; only the kept part came back": variant(through_a=False),
-    "only the last step's loss is heard; each state has its own": variant(own=False),
-    "the factor α of the new part is missing on its way back": variant(factor=False),
-    "the slope of tanh is missing": variant(slope=False),
-    "the slope of tanh is taken at the mixed state h; it belongs to tanh(a), a part of h": (
-        slope_of_the_state
+    "the part of the state that is kept sends nothing back": swap("(1 - alpha) * h_bar + ", ""),
+    "what goes back through a_t is missing; only the kept part came back": (
+        swap(" + a_bar @ W.T", "")
     ),
-    "W itself stands where its transpose leads back": variant(T=False),
-    "W was multiplied by the state before the step, not by the one after": variant(before=False),
-    "the gradient of W is that of one step; all steps add up": overwrites_W,
-    "a larger α adds the new part and takes away the old: the old is missing": alpha_without_old,
+    "only the last step's loss is heard; each state has its own": (
+        swap("h_bar + G[t]", "h_bar + G[t] * (t == len(X) - 1)")
+    ),
+    "the factor α of the new part is missing on its way back": swap(
+        "alpha * h_bar * (1", "h_bar * (1"
+    ),
+    "the slope of tanh is missing": swap(" * (1 - n[t] ** 2)", ""),
+    "the slope of tanh is taken at the mixed state h; it belongs to tanh(a), a part of h": (
+        swap("n[t] ** 2", "h[t + 1] ** 2")
+    ),
+    "W itself stands where its transpose leads back": swap("W.T", "W"),
+    "W was multiplied by the state before the step, not by the one after": (
+        swap("h[t].T", "h[t + 1].T")
+    ),
+    "the gradient of W is that of one step; all steps add up": swap("W_bar +=", "W_bar ="),
+    "a larger α adds the new part and takes away the old: the old is missing": (
+        swap("(n[t] - h[t])", "n[t]")
+    ),
 }

@@ -65,27 +65,27 @@ def oracle():
 # %% wrong
 wrong = {
     "each state hears only of its own loss; what comes back from the next step is missing": {
-        "h": [4, 4, 3], "h_bar": [1, 4, -3], "w_bar": 4, "w_bar_truncated": 4,
+        "h_bar": [1, 4, -3], "w_bar": 4,
     },
     "h_bar came back from the next step only; the step's own loss belongs to it too": {
-        "h": [4, 4, 3], "h_bar": ["-3/4", "-3/2", -3], "w_bar": -18, "w_bar_truncated": 4,
+        "h_bar": ["-3/4", "-3/2", -3], "w_bar": -18,
     },
     "on its way back a gradient passes w; here it came back whole": {
-        "h": [4, 4, 3], "h_bar": [2, 1, -3], "w_bar": -8, "w_bar_truncated": 4,
+        "h_bar": [2, 1, -3], "w_bar": -8,
     },
     "in w_bar each gradient meets the state it made; w was multiplied by the state before": {
-        "h": [4, 4, 3], "h_bar": ["9/4", "5/2", -3], "w_bar": 10, "w_bar_truncated": 11,
+        "w_bar": 10, "w_bar_truncated": 11,
     },
     "in w_bar each gradient meets the input; w was multiplied by the state before": {
-        "h": [4, 4, 3], "h_bar": ["9/4", "5/2", -3], "w_bar": 11, "w_bar_truncated": 9,
+        "w_bar": 11, "w_bar_truncated": 9,
     },
     "only the last use of w is counted; the gradients of all uses add up": {
-        "h": [4, 4, 3], "h_bar": ["9/4", "5/2", -3], "w_bar": -12, "w_bar_truncated": -12,
+        "w_bar": -12, "w_bar_truncated": -12,
     },
     "the state was reset at the cut; truncation with a carried state leaves it as it is": {
-        "h": [4, 4, 3], "h_bar": ["9/4", "5/2", -3], "w_bar": -2, "w_bar_truncated": 0,
+        "w_bar_truncated": 0,
     },
     "target minus state has the opposite sign: the derivative of ½(h − y)² is h − y": {
-        "h": [4, 4, 3], "h_bar": ["-9/4", "-5/2", 3], "w_bar": 2, "w_bar_truncated": -4,
+        "h_bar": ["-9/4", "-5/2", 3], "w_bar": 2, "w_bar_truncated": -4,
     },
 }  # fmt: skip

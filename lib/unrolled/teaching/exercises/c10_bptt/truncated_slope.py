@@ -11,7 +11,7 @@ shorter, the state is carried from window to window, and no gradient crosses a c
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 2, 3
 
@@ -69,62 +69,6 @@ def oracle(w, x, y, window):
 
 
 # %% wrong
-def slope_of(w, x, y, cut_after, start=None, h0_counts=True):
-    """cut_after(t): whether nothing comes back from step t + 1; start(t): whether h is reset."""
-    before, after = [], [0.0]
-    for t, x_t in enumerate(x):
-        before.append(0.0 if start and start(t) else after[-1])
-        after.append(np.tanh(w * before[-1] + x_t))
-    slope, a_bar = 0.0, 0.0
-    for t in range(len(x), 0, -1):
-        a_bar = 0.0 if cut_after(t) else a_bar
-        a_bar = (1 - after[t] ** 2) * (after[t] - y[t - 1] + w * a_bar)
-        slope += a_bar * before[t - 1] * (h0_counts or not cut_after(t - 1))
-    return slope
-
-
-def last_window_only(w, x, y, window):
-    begin = (len(x) - 1) // window * window
-    h = 0.0
-    for x_t in x[:begin]:
-        h = np.tanh(w * h + x_t)
-    states = [h]
-    for x_t in x[begin:]:
-        states.append(np.tanh(w * states[-1] + x_t))
-    slope, a_bar = 0.0, 0.0
-    for t in range(len(states) - 1, 0, -1):
-        a_bar = (1 - states[t] ** 2) * (states[t] - y[begin + t - 1] + w * a_bar)
-        slope += a_bar * states[t - 1]
-    return slope
-
-
-def without_own_loss(w, x, y, window):
-    h = [0.0]
-    for x_t in x:
-        h.append(np.tanh(w * h[-1] + x_t))
-    slope, a_bar = 0.0, 0.0
-    for t in range(len(x), 0, -1):
-        last = t % window == 0 or t == len(x)
-        a_bar = (1 - h[t] ** 2) * (h[t] - y[t - 1] if last else w * a_bar)
-        slope += a_bar * h[t - 1]
-    return slope
-
-
-def no_tanh(w, x, y, window):
-    h = [0.0]
-    for x_t in x:
-        h.append(np.tanh(w * h[-1] + x_t))
-    slope, a_bar = 0.0, 0.0
-    for t in range(len(x), 0, -1):
-        a_bar = h[t] - y[t - 1] + w * (0.0 if t % window == 0 else a_bar)
-        slope += a_bar * h[t - 1]
-    return slope
-
-
-def from_the_end(w, x, y, window):
-    return slope_of(w, x, y, lambda t: (len(x) - t) % window == 0)
-
-
 def sliding(w, x, y, window):
     h = [0.0]
     for x_t in x:
@@ -139,28 +83,31 @@ def sliding(w, x, y, window):
 
 
 wrong = {
-    "this is full BPTT: gradients cross the cuts": (
-        lambda w, x, y, window: slope_of(w, x, y, lambda t: False)
-    ),
+    "this is full BPTT: gradients cross the cuts": swap("if t % window == 0", "if False"),
     "the state is reset at every cut; it should be carried": (
-        lambda w, x, y, window: slope_of(
-            w, x, y, lambda t: t % window == 0, lambda t: t % window == 0
+        swap("w * h[-1]", "w * h[-1] * ((len(h) - 1) % window > 0)").swap(
+            "a_bar * h[t - 1]", "a_bar * h[t - 1] * ((t - 1) % window > 0)"
         )
     ),
-    "the cut is one step late": (
-        lambda w, x, y, window: slope_of(w, x, y, lambda t: t > 1 and t % window == 1 % window)
+    "the cut is one step late": (swap("t % window == 0", "t > 1 and t % window == 1 % window")),
+    "the windows are counted from the end; they begin at the first step": (
+        swap("t % window == 0", "(len(x) - t) % window == 0")
     ),
-    "the windows are counted from the end; they begin at the first step": from_the_end,
-    "only the last window counts": last_window_only,
+    "only the last window counts": (
+        swap("range(len(x), 0, -1)", "range(len(x), (len(x) - 1) // window * window, -1)")
+    ),
     "each loss goes back equally far, which is a sliding window; here the cuts are fixed": (
         sliding
     ),
     "the first step of a window counts too: w meets the carried state, which is a number": (
-        lambda w, x, y, window: slope_of(w, x, y, lambda t: t % window == 0, None, False)
+        swap("a_bar * h[t - 1]", "a_bar * h[t - 1] * ((t - 1) % window > 0)")
     ),
-    "a step's own loss is added at the end of a window only": without_own_loss,
-    "the slope of tanh, 1 − h², is missing": no_tanh,
+    "a step's own loss is added at the end of a window only": swap(
+        "h[t] - y[t - 1] + w * a_bar",
+        "h[t] - y[t - 1] if t % window == 0 or t == len(x) else w * a_bar",
+    ),
+    "the slope of tanh, 1 − h², is missing": swap("(1 - h[t] ** 2) * h_bar", "h_bar"),
     "the average over windows is taken; gradients of the windows add up": (
-        lambda w, x, y, window: truncated_slope(w, x, y, window) / -(-len(x) // window)
+        swap("return slope", "return slope / -(-len(x) // window)")
     ),
 }

@@ -10,7 +10,7 @@ is rounded to something near 1.
 
 import math
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 1, 2
 
@@ -63,20 +63,16 @@ def rounded(k):
 
 wrong = {
     "the gate is rounded near 1, and 1 − f has lost its digits; use expm1": rounded,
-    "the sign is turned: a gate that keeps needs a positive bias": (
-        lambda k: -bias_for_half_life(k)
-    ),
+    "the sign is turned: a gate that keeps needs a positive bias": swap("-math.log", "math.log"),
     "this is the gate, not the bias; the gate is σ of the bias": lambda k: 0.5 ** (1 / k),
-    "this is the approximation for a long memory, ln(k / ln 2)": lambda k: math.log(
-        k / math.log(2)
+    "this is the approximation for a long memory, ln(k / ln 2)": (
+        lambda k: math.log(k / math.log(2))
     ),
-    "this is the bias after which 1/e is left, not one half": lambda k: (
-        -math.log(math.expm1(1 / k))
+    "this is the bias after which 1/e is left, not one half": swap("math.log(2) / k", "1 / k"),
+    "the half-life was taken for 1/(1 − f)": (
+        lambda k: math.log(k) if k < 1 else math.log(max(k - 1, 1e-300))
     ),
-    "the half-life was taken for 1/(1 − f)": lambda k: (
-        math.log(k) if k < 1 else (math.log(max(k - 1, 1e-300)))
-    ),
-    "the logarithm is to base 2; the logistic function needs the natural one": lambda k: (
-        bias_for_half_life(k) / math.log(2)
+    "the logarithm is to base 2; the logistic function needs the natural one": (
+        swap("-math.log(", "-math.log2(")
     ),
 }

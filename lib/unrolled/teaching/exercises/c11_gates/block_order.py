@@ -13,7 +13,7 @@ import itertools
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 2, 3
 
@@ -82,48 +82,32 @@ def oracle(W, U, b, x, h, c, h_new):
 
 
 # %% wrong
-def inverse(*example):
-    order = block_order(*example)
-    return "".join("ifgo"[order.index(name)] for name in "ifgo")
+def closest(blocks_of):
+    """The order whose output is nearest, with other blocks than the right ones."""
 
+    def answer(W, U, b, x, h, c, h_new):
+        gaps = {}
+        for order in itertools.permutations("ifgo"):
+            a = dict(zip(order, blocks_of(x @ W + b, h @ U), strict=True))
+            i, f, o = (1 / (1 + np.exp(-a[k])) for k in "ifo")
+            gaps["".join(order)] = np.abs(o * np.tanh(f * c + i * np.tanh(a["g"])) - h_new).max()
+        return min(gaps, key=gaps.get)
 
-def places(*example):
-    order = block_order(*example)
-    return "".join(str(order.index(name)) for name in "ifgo")
-
-
-def first_row_only(W, U, b, x, h, c, h_new):
-    return block_order(W, U, b, x[:1], h[:1], c[:1], h_new[:1])
-
-
-def without_state(W, U, b, x, h, c, h_new):
-    scores = {}
-    for order in itertools.permutations("ifgo"):
-        a = dict(zip(order, np.split(x @ W + b, 4, axis=1), strict=True))
-        i, f, o = (1 / (1 + np.exp(-a[k])) for k in "ifo")
-        new = o * np.tanh(f * c + i * np.tanh(a["g"]))
-        scores["".join(order)] = np.abs(new - h_new).max()
-    return min(scores, key=scores.get)
-
-
-def interleaved(W, U, b, x, h, c, h_new):
-    scores, blocks = {}, x @ W + h @ U + b
-    for order in itertools.permutations("ifgo"):
-        a = {name: blocks[:, k::4] for k, name in enumerate(order)}
-        i, f, o = (1 / (1 + np.exp(-a[k])) for k in "ifo")
-        new = o * np.tanh(f * c + i * np.tanh(a["g"]))
-        scores["".join(order)] = np.abs(new - h_new).max()
-    return min(scores, key=scores.get)
+    return answer
 
 
 wrong = {
     "this is torch's order whatever the example says": lambda *example: "ifgo",
     "this is Keras's name for it; call the candidate g": (
-        lambda *example: block_order(*example).replace("g", "c")
+        swap('"".join(order)', '"".join(order).replace("g", "c")')
     ),
-    "these are the places of i, f, g and o, not their names in the order of the blocks": places,
-    "the order is read backwards": lambda *example: block_order(*example)[::-1],
-    "the product with h is missing": without_state,
-    "a block is H columns side by side; here every fourth column was taken": interleaved,
-    "the answer is a string, not a list of letters": lambda *example: list(block_order(*example)),
+    "these are the positions of i, f, g and o, not their names in the order of the blocks": (
+        swap('"".join(order)', '"".join(str(order.index(k)) for k in "ifgo")')
+    ),
+    "the order is read backwards": swap('"".join(order)', '"".join(order)[::-1]'),
+    "the product with h is missing": closest(lambda a, _: np.split(a, 4, axis=1)),
+    "a block is H columns side by side; here every fourth column was taken": (
+        closest(lambda a, b: [(a + b)[:, k::4] for k in range(4)])
+    ),
+    "the answer is a string, not a list of letters": swap('"".join(order)', "list(order)"),
 }

@@ -91,27 +91,23 @@ def oracle():
 
 
 # %% wrong
-def changed(**entries):
-    return lstm_by_hand | entries
-
-
 wrong = {
-    "the forget gate says how much is kept; here it is taken for what is thrown away": changed(
-        c="-43/50", h_sign=-1, direct="3/4", left="27/64"
-    ),
-    "the candidate goes through tanh, not through the logistic function": changed(
-        g="3/4", c="1/10"
-    ),
-    "σ(ln ⅓) is (1/3)/(1 + 1/3) = 1/4; here the minus sign was lost": changed(
-        f="3/4", c="-43/50", h_sign=-1, direct="3/4", left="27/64"
-    ),
-    "the cell keeps and adds, i g + f c; here the shares are i and 1 − i, as in a GRU": changed(
-        c="6/25"
-    ),
-    "the old cell was left out of the new one": changed(c="16/25"),
-    "the direct derivative is f; with −2 multiplied in it is the old cell's part of c": changed(
-        direct="-1/2", left="-1/8"
-    ),
-    "three steps multiply, f·f·f; here they were added": changed(left="3/4"),
-    "the input gate's h is 1/2, so its input is ln 4, not 2 ln 4": changed(i="16/17", c="43/170"),
-}
+    "the forget gate says how much is kept; here it is taken for what is thrown away": {
+        "c": "-43/50", "h_sign": -1, "direct": "3/4", "left": "27/64"
+    },
+    "the candidate goes through tanh, not through the logistic function": {
+        "g": "3/4", "c": "1/10"
+    },
+    "σ(ln ⅓) is (1/3)/(1 + 1/3) = 1/4; here the minus sign was lost": {
+        "f": "3/4", "c": "-43/50", "h_sign": -1, "direct": "3/4", "left": "27/64"
+    },
+    "the cell keeps and adds, i g + f c; here the shares are i and 1 − i, as in a GRU": {
+        "c": "6/25"
+    },
+    "the old cell was left out of the new one": {"c": "16/25"},
+    "the direct derivative is f; with −2 multiplied in it is the old cell's part of c": {
+        "direct": "-1/2", "left": "-1/8"
+    },
+    "three steps multiply, f·f·f; here they were added": {"left": "3/4"},
+    "the input gate's h is 1/2, so its input is ln 4, not 2 ln 4": {"i": "16/17", "c": "43/170"},
+}  # fmt: skip

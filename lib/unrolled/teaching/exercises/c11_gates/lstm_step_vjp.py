@@ -18,9 +18,10 @@ two matrix products give everything else: $\bar W$, $\bar x$ and $\bar h$.
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 3, 5
+outputs = ("blocks", "c")
 
 
 # %% solution
@@ -85,81 +86,28 @@ def oracle(i, f, g, o, c, h_bar, c_bar):
 
 
 # %% wrong
-def backwards(i, f, g, o, c, cell_bar, o_bar, order="ifgo"):
-    blocks = {
-        "i": cell_bar * g * i * (1 - i),
-        "f": cell_bar * c * f * (1 - f),
-        "g": cell_bar * i * (1 - g**2),
-        "o": o_bar * o * (1 - o),
-    }
-    return np.concatenate([blocks[name] for name in order], axis=1), cell_bar * f
-
-
-def parts(i, f, g, o, c, h_bar):
-    shown = np.tanh(f * c + i * g)
-    return h_bar * o * (1 - shown**2), h_bar * shown
-
-
-def through_h(*a):
-    *gates, h_bar, _ = a
-    return backwards(*gates, *parts(*gates, h_bar))
-
-
-def from_next(*a):
-    *gates, h_bar, c_bar = a
-    return backwards(*gates, c_bar, parts(*gates, h_bar)[1])
-
-
-def without_slope(*a):
-    i, f, g, o, c, h_bar, c_bar = a
-    shown = np.tanh(f * c + i * g)
-    return backwards(i, f, g, o, c, c_bar + h_bar * o, h_bar * shown)
-
-
-def in_other_order(*a):
-    *gates, h_bar, c_bar = a
-    direct, o_bar = parts(*gates, h_bar)
-    return backwards(*gates, c_bar + direct, o_bar, order="ifog")
-
-
-def after_activations(*a):
-    i, f, g, o, c, h_bar, c_bar = a
-    direct, o_bar = parts(i, f, g, o, c, h_bar)
-    bar = c_bar + direct
-    return np.concatenate([bar * g, bar * c, bar * i, o_bar], axis=1), bar * f
-
-
-def forgets_nothing(*a):
-    *gates, h_bar, c_bar = a
-    direct, o_bar = parts(*gates, h_bar)
-    return backwards(*gates, c_bar + direct, o_bar)[0], c_bar + direct
-
-
-def new_cell_for_old(*a):
-    i, f, g, o, c, h_bar, c_bar = a
-    direct, o_bar = parts(i, f, g, o, c, h_bar)
-    _, c_old = backwards(i, f, g, o, c, c_bar + direct, o_bar)
-    return backwards(i, f, g, o, f * c + i * g, c_bar + direct, o_bar)[0], c_old
-
-
-def sigmoid_for_g(*a):
-    i, f, g, o, c, h_bar, c_bar = a
-    direct, o_bar = parts(i, f, g, o, c, h_bar)
-    blocks, c_old = backwards(i, f, g, o, c, c_bar + direct, o_bar)
-    n = i.shape[1]
-    blocks[:, 2 * n : 3 * n] = (c_bar + direct) * i * g * (1 - g)
-    return blocks, c_old
-
-
 wrong = {
-    "what the next step sent to the cell, c̄′, is not used": through_h,
-    "the hidden state's gradient does not reach the cell; h′ was computed from c′": from_next,
-    "the slope of tanh(c′) is missing on the way from h′ to the cell": without_slope,
-    "the blocks stand in the order i, f, o, g": in_other_order,
-    "these are the gradients after the activations; their slopes are missing": after_activations,
-    "the old cell's gradient is multiplied by f": forgets_nothing,
-    "the forget gate multiplied the old cell, so that is its factor, not the new one": (
-        new_cell_for_old
+    "what the next step sent to the cell, c̄′, is not used": swap("c_bar + h_bar", "h_bar"),
+    "the hidden state's gradient does not reach the cell; h′ was computed from c′": (
+        swap("c_bar + h_bar * o * (1 - shown**2)", "c_bar")
     ),
-    "g is a tanh: its slope is 1 − g², not g(1 − g)": sigmoid_for_g,
+    "the slope of tanh(c′) is missing on the way from h′ to the cell": (
+        swap(" * (1 - shown**2)", "")
+    ),
+    "the blocks stand in the order i, f, o, g": (
+        swap("blocks, axis=1", "[*blocks[:2], blocks[3], blocks[2]], axis=1")
+    ),
+    "these are the gradients after the activations; their slopes are missing": (
+        swap(" * i * (1 - i)", "")
+        .swap(" * f * (1 - f)", "")
+        .swap(" * (1 - g**2)", "")
+        .swap(" * o * (1 - o)", "")
+    ),
+    "the old cell's gradient is multiplied by f": swap(
+        "axis=1), cell_bar * f", "axis=1), cell_bar"
+    ),
+    "the forget gate multiplied the old cell, so that is its factor, not the new one": (
+        swap("cell_bar * c", "cell_bar * (f * c + i * g)")
+    ),
+    "g is a tanh: its slope is 1 − g², not g(1 − g)": swap("(1 - g**2)", "g * (1 - g)"),
 }

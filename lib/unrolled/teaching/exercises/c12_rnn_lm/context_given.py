@@ -14,7 +14,7 @@ than `context_length` is one window.
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 2, 3
 
@@ -75,17 +75,6 @@ def oracle(n, context_length, overlap):
 
 
 # %% wrong
-def last_window_wins(n, context_length, overlap):
-    width = min(context_length, n)
-    starts = list(range(0, n - width + 1, context_length - overlap))
-    if starts[-1] + width < n:
-        starts.append(n - width)
-    context = np.zeros(n, dtype=int)
-    for start in starts:
-        context[start : start + width] = np.arange(1, width + 1)
-    return context
-
-
 def shorter_last_window(n, context_length, overlap):
     context = np.zeros(n, dtype=int)
     for start in reversed(range(0, n, context_length - overlap)):
@@ -94,29 +83,27 @@ def shorter_last_window(n, context_length, overlap):
     return context
 
 
-def end_left_out(n, context_length, overlap):
-    width = min(context_length, n)
-    context = np.zeros(n, dtype=int)
-    for start in reversed(range(0, n - width + 1, context_length - overlap)):
-        context[start : start + width] = np.arange(1, width + 1)
-    return context
-
-
 wrong = {
     "the start symbol or the token before the window is read, too: counts begin at 1": (
-        lambda n, c, o: context_given(n, c, o) - 1
+        swap("np.arange(1, width + 1)", "np.arange(width)")
     ),
-    "a token is scored in the first window that holds it, here in the last": last_window_wins,
+    "a token is scored in the first window that holds it, here in the last": (
+        swap("reversed(starts)", "starts")
+    ),
     "the last window is laid flush with the end; here it is cut short": shorter_last_window,
-    "the tokens left over at the end are scored in no window": end_left_out,
-    "the windows lie side by side: they overlap": lambda n, c, o: context_given(n, c, 0),
+    "the tokens left over at the end are scored in no window": (
+        swap("starts[-1] + width < n", "False")
+    ),
+    "the windows lie side by side: they overlap": swap(
+        "context_length - overlap", "context_length"
+    ),
     "windows begin `overlap` tokens apart; it is context_length − overlap": (
-        lambda n, c, o: context_given(n, c, c - o) if 0 < o < c else np.arange(1, n + 1)
+        swap("context_length - overlap", "overlap")
     ),
     "no window forgets: this is the context in one long reading": (
-        lambda n, c, o: np.arange(1, n + 1)
+        lambda n, context_length, overlap: np.arange(1, n + 1)
     ),
     "after the first window every token gets a full window, as with a stride of one": (
-        lambda n, c, o: np.minimum(np.arange(1, n + 1), c)
+        lambda n, context_length, overlap: np.minimum(np.arange(1, n + 1), context_length)
     ),
 }

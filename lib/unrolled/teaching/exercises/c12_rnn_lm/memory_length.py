@@ -14,7 +14,7 @@ random changes should be found. Numbers are to be compared exactly.
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "experiment", 3, 4
 
@@ -52,7 +52,7 @@ everything *before* it to stay as it was.
 
 # %% use
 def build(kind, reach, vocab_size, seed):
-    """A model that reads `reach` tokens back: always, only after the token 0, or by counting."""
+    """A model that reads `reach` tokens back: all of them, with a gap, after the token 0 only…"""
     rng = np.random.default_rng(seed)
     weights = rng.normal(size=(max(reach, 1), vocab_size))
     direction = rng.normal(size=vocab_size)
@@ -65,6 +65,8 @@ def build(kind, reach, vocab_size, seed):
             here = tokens[:, : n_steps - back]
             counted = 1.0 * (here == 0) - (here == 1)
             value = counted if kind == "counts" else weights[back][here]
+            if kind == "gap" and 0 < back < reach - 1:
+                continue
             if kind == "gated" and back:
                 value = value * (tokens[:, back:] == 0)
             score[:, back:] += value
@@ -90,6 +92,7 @@ def tests(rng):
     yield call("window", 2, 5, 7, seed, visible=True)
     yield call("window", 0, 5, 7, seed, hint="this model reads nothing at all")
     yield call("window", 1, 3, 6, seed, hint="this model reads the last token only")
+    yield call("gap", 5, 7, 8, seed, hint="it reads the last token and the fifth from the end")
     yield call("gated", 6, 17, 9, seed, hint="it looks back only after the token 0")
     yield call("gated", 4, 11, 9, seed + 1, hint="it looks back only after the token 0")
     yield call("counts", 8, 13, 8, seed, hint="it reads all of the text and counts two tokens")
@@ -103,68 +106,32 @@ def oracle(kind, reach, vocab_size, length, seed):
 
 
 # %% wrong
-def one_text(model, vocab_size, length, rng):
-    text = rng.integers(2, vocab_size, size=(1, length))
-    before = model(text)[:, -1]
-    for k in range(length, 0, -1):
-        changed = text.copy()
-        changed[:, -k] = (changed[:, -k] + 1) % vocab_size
-        if (model(changed)[:, -1] != before).any():
-            return k
-    return 0
-
-
-def many(model, vocab_size, length, rng, compare):
-    texts = rng.integers(vocab_size, size=(1000, length))
-    before = compare(model(texts))
-    for k in range(length, 0, -1):
-        changed = texts.copy()
-        changed[:, -k] = (changed[:, -k] + rng.integers(1, vocab_size, 1000)) % vocab_size
-        if (compare(model(changed)) != before).any():
-            return k
-    return 0
-
-
-def most_probable(model, vocab_size, length, rng):
-    return many(model, vocab_size, length, rng, lambda out: out[:, -1].argmax(-1))
-
-
-def all_positions(model, vocab_size, length, rng):
-    return many(model, vocab_size, length, rng, lambda out: out)
-
-
-def on_average(model, vocab_size, length, rng):
-    texts = rng.integers(vocab_size, size=(1000, length))
-    before = model(texts)[:, -1]
-    for k in range(length, 0, -1):
-        changed = texts.copy()
-        changed[:, -k] = (changed[:, -k] + rng.integers(1, vocab_size, 1000)) % vocab_size
-        if (model(changed)[:, -1] != before).any(-1).mean() > 0.5:
-            return k
-    return 0
-
-
-def first_that_fails(model, vocab_size, length, rng):
-    texts = rng.integers(vocab_size, size=(1000, length))
-    before = model(texts)[:, -1]
-    for k in range(1, length + 1):
-        changed = texts.copy()
-        changed[:, -k] = (changed[:, -k] + rng.integers(1, vocab_size, 1000)) % vocab_size
-        if (model(changed)[:, -1] != before).any():
-            return k
-    return 0
-
-
 wrong = {
-    "one text is too few: a dependence that shows only at times is missed": one_text,
-    "only the most probable token is compared; the other probabilities move, too": most_probable,
-    "the predictions at all positions are compared; only the last one counts": all_positions,
-    "a dependence counts even if it shows in less than half of the texts": on_average,
-    "this is the nearest token that matters, not the farthest": first_that_fails,
+    "one text is too few: a dependence that shows only at times is missed": (
+        swap("size=(1000, length)", "size=(1, length)")
+    ),
+    "only the most probable token is compared; the other probabilities move, too": (
+        swap("[:, -1]", "[:, -1].argmax(-1)", 2)
+    ),
+    "the predictions at all positions are compared; only the last one counts": (
+        swap("[:, -1]", "", 2)
+    ),
+    "a dependence counts even if it shows in less than half of the texts": (
+        swap(".any()", ".any(-1).mean() > 0.5")
+    ),
+    "this is the nearest token that matters, not the farthest": (
+        swap("range(length, 0, -1)", "range(1, length + 1)")
+    ),
+    "the scan from the last token stops at the first that does not matter; a farther one may": (
+        swap("range(length, 0, -1)", "range(1, length + 1)")
+        .swap("if (", "if not (")
+        .swap("return k", "return k - 1")
+        .swap("return 0", "return length")
+    ),
     "the last token is the first from the end: the answer is one too small": (
-        lambda *arguments: max(memory_length(*arguments) - 1, 0)
+        swap("return k", "return k - 1")
     ),
     "an n-gram's order is one more than its memory": (
-        lambda *arguments: memory_length(*arguments) + 1
+        swap("return k", "return k + 1").swap("return 0", "return 1")
     ),
 }

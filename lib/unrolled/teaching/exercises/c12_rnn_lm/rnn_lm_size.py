@@ -70,31 +70,24 @@ def oracle():
 
 
 # %% wrong
-def counted(elman, lstm, lstm_tied, one_more_word=401, one_more_word_tied=201):
-    return {
-        "elman": elman,
-        "lstm": lstm,
-        "lstm_tied": lstm_tied,
-        "one_more_word": one_more_word,
-        "one_more_word_tied": one_more_word_tied,
-    }
-
-
 wrong = {
-    "each block of the recurrence has two biases here, one for the input and one for the state": (
-        counted(4_090_200, 4_330_800, 2_330_800)
-    ),
-    "the LSTM has four blocks, not three": counted(4_090_400, 4_251_200, 2_251_200),
-    "the matrix for the state, H × H, is left out of the recurrence": (
-        counted(4_050_400, 4_171_600, 2_171_600)
-    ),
-    "the bias of the head is left out": counted(4_080_400, 4_321_600, 2_321_600, 400, 200),
-    "tied, the head's bias is still its own: only the matrix is shared": (
-        counted(4_090_400, 4_331_600, 2_321_600, 401, 200)
-    ),
-    "the embedding is left out": counted(2_090_400, 2_331_600, 2_331_600, 201, 201),
-    "tied, the two matrices are one: it counts once": counted(4_090_400, 4_331_600, 4_331_600),
-    "one more word adds nothing to the recurrence: its size does not depend on V": (
-        counted(4_090_400, 4_331_600, 2_331_600, 401 + 8 * 200, 201 + 8 * 200)
-    ),
-}
+    "each block of the recurrence has two biases here, one for the input and one for the state": {
+        "elman": 4_090_200, "lstm": 4_330_800, "lstm_tied": 2_330_800
+    },
+    "the LSTM has four blocks, not three": {"lstm": 4_251_200, "lstm_tied": 2_251_200},
+    "the matrix for the state, H × H, is left out of the recurrence": {
+        "elman": 4_050_400, "lstm": 4_171_600, "lstm_tied": 2_171_600
+    },
+    "the bias of the head is left out": {
+        "elman": 4_080_400, "lstm": 4_321_600, "lstm_tied": 2_321_600,
+        "one_more_word": 400, "one_more_word_tied": 200,
+    },
+    "tied, the head's bias is still its own: only the matrix is shared": {
+        "lstm_tied": 2_321_600, "one_more_word_tied": 200
+    },
+    "the embedding is left out": {"elman": 2_090_400, "lstm": 2_331_600, "one_more_word": 201},
+    "tied, the two matrices are one: it counts once": {"lstm_tied": 4_331_600},
+    "one more word adds nothing to the recurrence: its size does not depend on V": {
+        "one_more_word": 401 + 8 * 200, "one_more_word_tied": 201 + 8 * 200
+    },
+}  # fmt: skip

@@ -10,7 +10,7 @@ has probability 0 at every temperature. At least one logit of each row is finite
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 1, 2
 
@@ -66,46 +66,34 @@ def oracle(logits, temperature):
 
 
 # %% wrong
-def normal(weights, axis=-1):
-    return weights / weights.sum(axis=axis, keepdims=True)
-
-
-def stable(z, axis=-1):
-    return normal(np.exp(z - z.max(axis=axis, keepdims=True)), axis)
-
-
-def one_hot(logits):
-    return np.eye(logits.shape[-1])[logits.argmax(axis=-1)]
-
-
-def in_place(logits, temperature):
-    logits -= logits.max(axis=-1, keepdims=True)
-    return sharpen(logits, temperature)
-
-
 wrong = {
     "at temperature 0 equally large logits share; argmax takes the first of them": (
-        lambda z, tau: one_hot(z) if tau == 0 else sharpen(z, tau)
+        swap("1.0 * (below == 0)", "np.eye(logits.shape[-1])[logits.argmax(axis=-1)]")
     ),
-    "a temperature of 0 divides by zero": lambda z, tau: stable(z / np.float64(tau)),
+    "a temperature of 0 divides by zero": swap("1.0 * (below == 0) if at_zero else ", ""),
     "the maximum is not subtracted: exp overflows, or is 0 everywhere": (
-        lambda z, tau: sharpen(z, 0) if tau == 0 else normal(np.exp(z / np.float64(tau)))
+        swap("np.exp(below /", "np.exp(logits /")
     ),
-    "z/τ overflows before the maximum is subtracted": (
-        lambda z, tau: sharpen(z, 0) if tau == 0 else stable(z / np.float64(tau))
+    "z/τ overflows before the maximum is subtracted": swap(
+        "np.exp(below / temperature)",
+        "np.exp(logits / temperature - (logits / temperature).max(axis=-1, keepdims=True))",
     ),
     "the logits are multiplied by the temperature, not divided by it": (
-        lambda z, tau: sharpen(z, 0) if tau == 0 else stable(z * tau)
+        swap("below / temperature", "below * temperature")
     ),
     "the probabilities are divided by the temperature: normalising takes that out again": (
-        lambda z, tau: sharpen(z, 0) if tau == 0 else normal(sharpen(z, 1) / tau)
+        swap("np.exp(below / temperature)", "np.exp(below) / temperature")
     ),
     "the softmax runs over the first axis; the vocabulary is the last": (
-        lambda z, tau: np.moveaxis(sharpen(np.moveaxis(z, 0, -1), tau), -1, 0)
+        swap("axis=-1", "axis=0", 2)
     ),
-    "temperature 0 is treated as temperature 1": lambda z, tau: sharpen(z, tau or 1),
+    "temperature 0 is treated as temperature 1": (
+        swap("at_zero = temperature == 0", "at_zero, temperature = False, temperature or 1")
+    ),
     "these are weights that do not sum to one": (
-        lambda z, tau: sharpen(z, tau) / sharpen(z, tau).max(axis=-1, keepdims=True)
+        swap(" / weights.sum(axis=-1, keepdims=True)", "")
     ),
-    "`-=` writes into the logits that were handed in": in_place,
+    "`-=` writes into the logits that were handed in": (
+        swap("logits - logits.max", "logits\n    below -= logits.max")
+    ),
 }

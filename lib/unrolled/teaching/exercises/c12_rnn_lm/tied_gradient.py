@@ -15,7 +15,7 @@ token may occur several times.
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 3, 4
 
@@ -71,76 +71,30 @@ def oracle(E, inputs, targets):
 
 
 # %% wrong
-def parts(E, inputs, targets):
-    """∂L/∂z (N, V) and h (N, D)."""
-    h = E[inputs]
-    z = h @ E.T
-    error = np.exp(z - z.max(axis=1, keepdims=True))
-    error /= error.sum(axis=1, keepdims=True)
-    error[np.arange(len(targets)), targets] -= 1
-    return error / len(targets), h
-
-
-def only_head(E, inputs, targets):
-    error, h = parts(E, inputs, targets)
-    return error.T @ h
-
-
-def only_embedding(E, inputs, targets):
-    error, _ = parts(E, inputs, targets)
-    gradient = np.zeros_like(E)
-    np.add.at(gradient, inputs, error @ E)
-    return gradient
-
-
-def repeated_once(E, inputs, targets):
-    error, h = parts(E, inputs, targets)
-    gradient = error.T @ h
-    gradient[inputs] += error @ E
-    return gradient
-
-
-def overwritten(E, inputs, targets):
-    error, h = parts(E, inputs, targets)
-    gradient = error.T @ h
-    gradient[inputs] = error @ E
-    return gradient
-
-
-def at_the_targets(E, inputs, targets):
-    error, h = parts(E, inputs, targets)
-    gradient = error.T @ h
-    np.add.at(gradient, targets, error @ E)
-    return gradient
-
-
-def unstable(E, inputs, targets):
-    h = E[inputs]
-    error = np.exp(h @ E.T)
-    error /= error.sum(axis=1, keepdims=True)
-    error[np.arange(len(targets)), targets] -= 1
-    error /= len(targets)
-    gradient = error.T @ h
-    np.add.at(gradient, inputs, error @ E)
-    return gradient
-
-
 wrong = {
-    "only the head's use of E is counted; it is used as an embedding, too": only_head,
-    "only the embedding's use of E is counted; it is used as the head, too": only_embedding,
-    "`gradient[inputs] +=` adds once for a token that occurs several times": repeated_once,
+    "only the head's use of E is counted; it is used as an embedding, too": (
+        swap("error @ E)", "0 * h)")
+    ),
+    "only the embedding's use of E is counted; it is used as the head, too": (
+        swap("error.T @ h", "np.zeros_like(E)")
+    ),
+    "`gradient[inputs] +=` adds once for a token that occurs several times": (
+        swap("np.add.at(gradient, inputs, error @ E)", "gradient[inputs] += error @ E")
+    ),
     "the embedding's gradient overwrites the head's; where a value is used twice they add": (
-        overwritten
+        swap("np.add.at(gradient, inputs, error @ E)", "gradient[inputs] = error @ E")
     ),
     "the embedding's gradient goes to the rows of the targets; it belongs to those of the inputs": (
-        at_the_targets
+        swap("gradient, inputs", "gradient, targets")
     ),
     "the loss is a mean over the pairs; this is the gradient of the sum": (
-        lambda E, x, y: tied_gradient(E, x, y) * len(x)
+        swap("error /= len(targets)", "error /= 1")
     ),
     "every sign is turned: softmax minus one-hot, not the other way": (
-        lambda E, x, y: -tied_gradient(E, x, y)
+        swap("return gradient", "return -gradient")
     ),
-    "the softmax overflows: subtract the row's maximum": unstable,
-    "the two gradients are averaged; they add": lambda E, x, y: tied_gradient(E, x, y) / 2,
+    "the softmax overflows: subtract the row's maximum": (
+        swap(" - z.max(axis=1, keepdims=True)", "")
+    ),
+    "the two gradients are averaged; they add": swap("return gradient", "return gradient / 2"),
 }

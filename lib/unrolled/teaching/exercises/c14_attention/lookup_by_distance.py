@@ -18,7 +18,7 @@ attention, and with which scale.
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 2, 3
 
@@ -90,44 +90,19 @@ def oracle(Q, K, V, width):
 
 
 # %% wrong
-def variant(score, axis=1, shift=True):
-    """A lookup with another score, axis, or without the shift."""
-
-    def lookup(Q, K, V, width):
-        squares = ((Q[:, None, :] - K[None, :, :]) ** 2).sum(axis=-1)
-        scores = score(squares, Q, K, width)
-        with np.errstate(all="ignore"):
-            weights = np.exp(scores - shift * scores.max(axis=1, keepdims=True))
-            return weights / weights.sum(axis=axis, keepdims=True) @ V
-
-    return lookup
-
-
-def kernel(squares, Q, K, width):
-    return -squares / (2 * width**2)
-
-
 wrong = {
     "far from all keys every exponential is 0, and 0/0 is not a number: shift the scores first": (
-        variant(kernel, shift=False)
+        swap(" - scores.max(axis=1, keepdims=True)", "")
     ),
     "the weights of a query must sum to one: the sum runs over the keys, not over the queries": (
-        variant(kernel, axis=0)
+        swap("weights.sum(axis=1", "weights.sum(axis=0")
     ),
-    "the distance is squared in the kernel": (
-        variant(lambda squares, Q, K, width: -np.sqrt(squares) / (2 * width**2))
-    ),
-    "the width is squared in the kernel": (
-        variant(lambda squares, Q, K, width: -squares / (2 * width))
-    ),
-    "the factor 2 under the square is missing": (
-        variant(lambda squares, Q, K, width: -squares / width**2)
-    ),
-    "with that sign the farthest key gets the most weight": (
-        variant(lambda squares, Q, K, width: squares / (2 * width**2))
-    ),
+    "the distance is squared in the kernel": swap("-squares", "-np.sqrt(squares)"),
+    "the width is squared in the kernel": swap("width**2", "width"),
+    "the factor 2 under the square is missing": swap("2 * width**2", "width**2"),
+    "with that sign the farthest key gets the most weight": swap("-squares", "squares"),
     "this is dot-product attention: the term with the length of the key is missing": (
-        variant(lambda squares, Q, K, width: Q @ K.T / width**2)
+        swap("-squares / (2 * width**2)", "Q @ K.T / width**2")
     ),
-    "the width is not used": variant(lambda squares, Q, K, width: -squares / 2),
+    "the width is not used": swap("2 * width**2", "2"),
 }

@@ -18,7 +18,7 @@ are.
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 2, 3
 
@@ -84,36 +84,28 @@ def oracle(q, k, v):
 
 
 # %% wrong
-def variant(*, axis=-1, keys=None, width=None, shift=True, squared=False, spread=False):
-    """The solution with one of its lines changed."""
-
-    def attention(q, k, v):
-        scores = q @ (np.swapaxes(k, -1, -2) if keys is None else keys(k))
-        divisor = (width or (lambda q, k: q.shape[-1]))(q, k)
-        scores = scores / (divisor if squared else np.sqrt(divisor))
-        with np.errstate(all="ignore"):
-            weights = np.exp(scores - scores.max(axis=-1, keepdims=True) * shift)
-            if spread:
-                return (weights / weights.sum(axis=-1)[..., None, :]) @ v
-            return weights / weights.sum(axis=axis, keepdims=True) @ v
-
-    return attention
-
-
 wrong = {
-    "`k.T` turns round all axes; exchange the last two": variant(keys=lambda k: k.T),
+    "`k.T` turns round all axes; exchange the last two": swap("np.swapaxes(k, -1, -2)", "k.T"),
     "the divisor is taken from the number of keys; it is the root of the width": (
-        variant(width=lambda q, k: k.shape[-2])
+        swap("q.shape[-1]", "k.shape[-2]")
     ),
     "the divisor is taken from the first axis of k; it is the root of the width, the last": (
-        variant(width=lambda q, k: k.shape[0])
+        swap("q.shape[-1]", "k.shape[0]")
     ),
-    "the scores are divided by the width, not by its root": variant(squared=True),
-    "the scores are not divided by the root of the width": variant(width=lambda q, k: 1),
+    "the scores are divided by the width, not by its root": (
+        swap("np.sqrt(q.shape[-1])", "q.shape[-1]")
+    ),
+    "the scores are not divided by the root of the width": swap(" / np.sqrt(q.shape[-1])", ""),
     "axis 1 is the keys' axis only as long as nothing stands in front: count from the end": (
-        variant(axis=1)
+        swap("weights.sum(axis=-1", "weights.sum(axis=1")
     ),
-    "the softmax runs over the queries, the last axis but one": variant(axis=-2),
-    "the maximum of each row is not subtracted: large scores overflow": variant(shift=False),
-    "without `keepdims` the sum of row j divides column j": variant(spread=True),
+    "the softmax runs over the queries, the last axis but one": (
+        swap("weights.sum(axis=-1", "weights.sum(axis=-2")
+    ),
+    "the maximum of each row is not subtracted: large scores overflow": (
+        swap(" - scores.max(axis=-1, keepdims=True)", "")
+    ),
+    "without `keepdims` the sum of row j divides column j": (
+        swap("weights.sum(axis=-1, keepdims=True)", "weights.sum(axis=-1)[..., None, :]")
+    ),
 }

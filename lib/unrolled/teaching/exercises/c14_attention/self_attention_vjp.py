@@ -13,9 +13,10 @@ the four gradients $(\bar X, \bar W_q, \bar W_k, \bar W_v)$. Arrays of numpy; no
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 3, 4
+outputs = ("X_bar", "W_q_bar", "W_k_bar", "W_v_bar")
 
 
 # %% solution
@@ -76,52 +77,39 @@ def oracle(X, W_q, W_k, W_v, Y_bar):
 
 
 # %% wrong
-def variant(*, uses="qkv", centre=-1, back=True, turn_q=False, turn_k=False, scaled=True,
-            read=None, shift=True):  # fmt: skip
-    """The solution with one of its steps changed."""
-
-    def vjp(X, W_q, W_k, W_v, Y_bar):
-        Q, K, V = X @ W_q, X @ W_k, X @ W_v
-        scale = 1 / np.sqrt(Q.shape[-1]) if scaled else 1.0
-        S = scale * Q @ K.T
-        with np.errstate(all="ignore"):
-            A = np.exp(S - shift * S.max(axis=-1, keepdims=True))
-            A = A / A.sum(axis=-1, keepdims=True)
-            A_bar = Y_bar @ V.T
-            inner = 0 if centre is None else (A * A_bar).sum(axis=centre, keepdims=True)
-            S_bar = (scale if back else 1.0) * A * (A_bar - inner)
-        Q_bar = (S_bar.T if turn_q else S_bar) @ K
-        K_bar = (S_bar if turn_k else S_bar.T) @ Q
-        V_bar = (A.T if read is None else A) @ Y_bar
-        shares = {"q": Q_bar @ W_q.T, "k": K_bar @ W_k.T, "v": V_bar @ W_v.T}
-        X_bar = sum(shares[use] for use in uses)
-        return X_bar, X.T @ Q_bar, X.T @ K_bar, X.T @ V_bar
-
-    return vjp
-
-
 wrong = {
-    "X has a third use: what it asked as a query is missing in its gradient": variant(uses="kv"),
-    "X has a third use: how it was found as a key is missing in its gradient": variant(uses="qv"),
-    "X has a third use: what it gave as a value is missing in its gradient": variant(uses="qk"),
-    "the softmax sends back more than its diagonal: subtract the mean under the weights": (
-        variant(centre=None)
+    "X has a third use: what it asked as a query is missing in its gradient": (
+        swap("Q_bar @ W_q.T + ", "")
     ),
-    "the mean under the weights is taken down the columns; each query has its own": (
-        variant(centre=0)
+    "X has a third use: how it was found as a key is missing in its gradient": (
+        swap(" + K_bar @ W_k.T", "")
+    ),
+    "X has a third use: what it gave as a value is missing in its gradient": (
+        swap(" + V_bar @ W_v.T", "")
+    ),
+    "the softmax sends back more than its diagonal: subtract the mean under the weights": (
+        swap(" - inner", "")
+    ),
+    "the mean under the weights is taken down the columns; each query has its own": swap(
+        "(Y_bar * (A @ V)).sum(axis=-1, keepdims=True)",
+        "(A * (Y_bar @ V.T)).sum(axis=0, keepdims=True)",
     ),
     "the root of the width is divided by on the way forward, but not on the way back": (
-        variant(back=False)
+        swap("S_bar = scale * A", "S_bar = A")
     ),
-    "the scores are never divided by the root of the width": variant(scaled=False),
+    "the scores are never divided by the root of the width": (
+        swap("1 / np.sqrt(Q.shape[-1])", "1.0")
+    ),
     "a query collects along its row: the gradient of the scores is transposed there": (
-        variant(turn_q=True)
+        swap("S_bar @ K", "S_bar.T @ K")
     ),
     "a key collects down its column: there the gradient of the scores must be transposed": (
-        variant(turn_k=True)
+        swap("S_bar.T @ Q", "S_bar @ Q")
     ),
     "a value collects from all who read it: there the weights must be transposed": (
-        variant(read="row")
+        swap("A.T @ Y_bar", "A @ Y_bar")
     ),
-    "the maximum of each row is not subtracted: large scores overflow": variant(shift=False),
+    "the maximum of each row is not subtracted: large scores overflow": (
+        swap(" - S.max(axis=-1, keepdims=True)", "")
+    ),
 }

@@ -12,7 +12,7 @@ nothing attends to it. The numbers of the texts are in no particular order. No l
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 2, 3
 
@@ -62,33 +62,22 @@ def oracle(documents):
 
 # %% wrong
 wrong = {
-    "the future is not hidden: within its text a query sees all keys": (
-        lambda d: document_mask(d) | np.swapaxes(document_mask(d), -1, -2)
-    ),
+    "the future is not hidden: within its text a query sees all keys": swap(" & causal", ""),
     "queries and keys are exchanged: a token sees what comes after it": (
-        lambda d: np.swapaxes(document_mask(d), -1, -2)
+        swap("& causal", "& causal.T")
     ),
-    "padding counts as a text: −1 equals −1": (
-        lambda d: (d[:, None, :, None] == d[:, None, None, :]) & np.tri(d.shape[1], dtype=bool)
-    ),
+    "padding counts as a text: −1 equals −1": swap(" & (query >= 0)", ""),
     "a query may see its own position; here the diagonal is hidden": (
-        lambda d: document_mask(d) & ~np.eye(d.shape[1], dtype=bool)
+        swap("dtype=bool", "k=-1, dtype=bool")
     ),
     "True means may attend; here it means hidden": lambda d: ~document_mask(d),
     "the axis of the heads is missing: the shape is (B, 1, T, T)": (
         lambda d: document_mask(d)[:, 0]
     ),
     "the texts are not told apart: this is a causal mask with padding": (
-        lambda d: (
-            ((d[:, None, None, :] >= 0) & (d[:, None, :, None] >= 0))
-            & np.tri(d.shape[1], dtype=bool)
-        )
+        swap("query == key", "key >= 0")
     ),
     "numbers of texts are in no order: `<=` lets a text read those with smaller numbers": (
-        lambda d: (
-            (d[:, None, None, :] <= d[:, None, :, None])
-            & np.tri(d.shape[1], dtype=bool)
-            & (d >= 0)[:, None, None, :]
-        )
+        swap("query == key", "key <= query").swap("query >= 0", "key >= 0")
     ),
 }

@@ -87,24 +87,20 @@ def oracle():
 
 
 # %% wrong
-def changed(**entries):
-    return low_enough | {key.replace("_", ", "): value for key, value in entries.items()}
-
-
 wrong = {
-    "the weight must be exactly 0; at these c it is only below the format's rounding unit": changed(
-        c_float16=10, c_float32=30, c_float64=80
-    ),
-    "float16 loses what is below 6e−8, and exp(−30) is far below it": changed(c_float16=80),
-    "exp(−80) is about 2e−35, which float32 still holds": changed(c_float32=80),
-    "exp(−200) is about 1e−87, which float64 still holds": changed(c_float64=200),
-    "at these p the sums still differ: the spacing there is not above 2": changed(
-        p_float16=3, p_float32=7, p_float64=16
-    ),
-    "near 1e16 the spacing of float64 is 2, so the score 2 is not lost": changed(p_float64=16),
-    "near 1e7 the spacing of float32 is 1, so nothing is lost": changed(p_float32=7),
-    "−1e5 is no number of float16 but −∞; −1e4 is enough": changed(p_float16=5),
-    "asked for is the power p, not the number 10 to the p": changed(
-        p_float16=10**4, p_float32=10**8, p_float64=10**17
-    ),
-}
+    "the weight must be exactly 0; at these c it is only below the format's rounding unit": {
+        "c, float16": 10, "c, float32": 30, "c, float64": 80
+    },
+    "float16 loses what is below 6e−8, and exp(−30) is far below it": {"c, float16": 80},
+    "exp(−80) is about 2e−35, which float32 still holds": {"c, float32": 80},
+    "exp(−200) is about 1e−87, which float64 still holds": {"c, float64": 200},
+    "at these p the sums still differ: the spacing there is not above 2": {
+        "p, float16": 3, "p, float32": 7, "p, float64": 16
+    },
+    "near 1e16 the spacing of float64 is 2, so the score 2 is not lost": {"p, float64": 16},
+    "near 1e7 the spacing of float32 is 1, so nothing is lost": {"p, float32": 7},
+    "−1e5 is no number of float16 but −∞; −1e4 is enough": {"p, float16": 5},
+    "asked for is the power p, not the number 10 to the p": {
+        "p, float16": 10**4, "p, float32": 10**8, "p, float64": 10**17
+    },
+}  # fmt: skip

@@ -79,39 +79,31 @@ def oracle():
 
 
 # %% wrong
-def changed(**entries):
-    return masked_by_hand | entries
-
-
 wrong = {
-    "the weights that a mask leaves are divided by their own sum; here they stay as they were": (
-        changed(
-            causal=["1/6", "1/12", "1/4", 0], window=[0, "1/12", "1/4", 0],
-            strict=["1/6", "1/12", 0, 0], output=4, gradient=["1/3", "-1/3", 2, 0],
-        )
-    ),
-    "a hidden score is −∞; here it is 0, and exp(0) = 1 keeps a share": changed(
-        causal=["2/7", "1/7", "3/7", "1/7"], window=["1/6", "1/6", "1/2", "1/6"],
-        strict=["2/5", "1/5", "1/5", "1/5"], output="78/7",
-        gradient=["-72/49", "-78/49", "18/49", 0],
-    ),
-    "the causal mask keeps the query's own position; here it is hidden": changed(
-        causal=["2/3", "1/3", 0, 0], output=4, gradient=["4/3", "-4/3", 0, 0]
-    ),
-    "a window of two holds the query's own key and one more; here it holds two more": changed(
-        window=["1/3", "1/6", "1/2", 0]
-    ),
-    "position 2 counted from 0 is the third; here it is taken for the second": changed(
-        causal=["2/3", "1/3", 0, 0], window=["2/3", "1/3", 0, 0], strict=[1, 0, 0, 0],
-        output=4, gradient=["4/3", "-4/3", 0, 0],
-    ),
-    "the derivative is α(v − o); here it is α v, as if the weights did not compete": changed(
-        gradient=[2, 0, 6, 0]
-    ),
-    "the hidden value of 30 is in the output, with the weight it would have had": changed(
-        output=23
-    ),
-    "the mask is turned around; the future is what is kept": changed(
-        causal=[0, 0, 0, 1], output=30, gradient=[0, 0, 0, 0]
-    ),
+    "the weights that a mask leaves are divided by their own sum; here they stay as they were": {
+        "causal": ["1/6", "1/12", "1/4", 0], "window": [0, "1/12", "1/4", 0],
+        "strict": ["1/6", "1/12", 0, 0], "output": 4, "gradient": ["1/3", "-1/3", 2, 0],
+    },
+    "a hidden score is −∞; here it is 0, and exp(0) = 1 keeps a share": {
+        "causal": ["2/7", "1/7", "3/7", "1/7"], "window": ["1/6", "1/6", "1/2", "1/6"],
+        "strict": ["2/5", "1/5", "1/5", "1/5"], "output": "78/7",
+        "gradient": ["-72/49", "-78/49", "18/49", 0],
+    },
+    "the causal mask keeps the query's own position; here it is hidden": {
+        "causal": ["2/3", "1/3", 0, 0], "output": 4, "gradient": ["4/3", "-4/3", 0, 0],
+    },
+    "a window of two holds the query's own key and one more; here it holds two more": {
+        "window": ["1/3", "1/6", "1/2", 0],
+    },
+    "position 2 counted from 0 is the third; here it is taken for the second": {
+        "causal": ["2/3", "1/3", 0, 0], "window": ["2/3", "1/3", 0, 0], "strict": [1, 0, 0, 0],
+        "output": 4, "gradient": ["4/3", "-4/3", 0, 0],
+    },
+    "the derivative is α(v − o); here it is α v, as if the weights did not compete": {
+        "gradient": [2, 0, 6, 0],
+    },
+    "the hidden value of 30 is in the output, with the weight it would have had": {"output": 23},
+    "the mask is turned around; the future is what is kept": {
+        "causal": [0, 0, 0, 1], "output": 30, "gradient": [0, 0, 0, 0],
+    },
 }  # fmt: skip

@@ -22,7 +22,7 @@ layer, (T, D). Row $i$ must not depend on `tokens[i]`, nor on any later one.
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 3, 4
 
@@ -99,58 +99,35 @@ def oracle(tokens, places, n_layers):
 
 
 # %% wrong
-def streams(
-    tokens, places, n_layers, *,
-    for_queries=-1, for_contents=0, above=False, start=None, residual=True, source=None,
-):  # fmt: skip
-    """Two streams with one thing changed."""
-    n = len(tokens)
-    contents = tokens + places
-    queries = places if start is None else start(tokens, places)
-    for _ in range(n_layers):
-        new = contents + read(contents, contents, np.tri(n, k=for_contents, dtype=bool))
-        below = new if above else source(contents, queries) if source else contents
-        seen = read(queries, below, np.tri(n, k=for_queries, dtype=bool))
-        queries = queries + seen if residual else seen
-        contents = new
-    return queries
-
-
-def unscaled(tokens, places, n_layers):
-    root = tokens.shape[1] ** 0.25
-    return query_stream(tokens * root, places * root, n_layers) / root
-
-
-def nan_rows(tokens, places, n_layers):
-    queries = query_stream(tokens, places, n_layers)
-    return np.where((np.arange(len(tokens)) == 0)[:, None] & (n_layers > 0), np.nan, queries)
-
-
 wrong = {
     "the queries use the mask j ≤ i, and so read their own token": (
-        lambda x, p, n: streams(x, p, n, for_queries=0)
+        swap("queries, contents, strict", "queries, contents, usual")
     ),
     "the queries start with their own token in them": (
-        lambda x, p, n: streams(x, p, n, start=lambda x, p: x + p)
+        swap("tokens + places, places\n", "tokens + places, tokens + places\n")
     ),
     "the contents use the strict mask too; only the queries must": (
-        lambda x, p, n: streams(x, p, n, for_contents=-1)
+        swap("contents, contents, usual", "contents, contents, strict")
     ),
     "the queries read the contents of this layer, not of the layer below": (
-        lambda x, p, n: streams(x, p, n, above=True)
+        swap("        queries = queries + read(queries, contents, strict)\n", "").swap(
+            "usual)\n", "usual)\n        queries = queries + read(queries, contents, strict)\n"
+        )
     ),
     "what was read replaces the query; it is to be added": (
-        lambda x, p, n: streams(x, p, n, residual=False)
+        swap("queries = queries + read", "queries = read")
     ),
     "keys and values come from the queries' stream, which does not know the tokens": (
-        lambda x, p, n: streams(x, p, n, source=lambda h, g: g)
+        swap("queries, contents, strict", "queries, queries, strict")
     ),
-    "the scores are not divided by the root of D": unscaled,
-    "the first query may see nothing and must stay its place; here it is nan": nan_rows,
+    "the scores are not divided by the root of D": swap(" / np.sqrt(queries.shape[1])", ""),
+    "the first query may see nothing and must stay its place; here it is nan": (
+        swap("np.where(total > 0, total, 1)", "total")
+    ),
     "the masks let every position see the whole text": (
-        lambda x, p, n: streams(x, p, n, for_queries=len(x), for_contents=len(x))
+        swap("np.tri(len(tokens), dtype", "np.tri(len(tokens), k=len(tokens), dtype").swap(
+            "k=-1", "k=len(tokens)"
+        )
     ),
-    "the contents are returned, not the queries": (
-        lambda x, p, n: streams(x, p, n, start=lambda x, p: x + p, for_queries=0)
-    ),
+    "the contents are returned, not the queries": swap("return queries", "return contents"),
 }

@@ -14,7 +14,7 @@ No loop over rows, no torch.
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 2, 3
 
@@ -74,53 +74,37 @@ def oracle(scores, mask):
 
 
 # %% wrong
-def softmax(scores, axis=-1):
-    e = np.exp(scores - scores.max(axis=axis, keepdims=True))
-    return e / e.sum(axis=axis, keepdims=True)
-
-
-def unshifted(scores, mask):
-    e = np.where(mask, np.exp(scores), 0)
-    total = e.sum(axis=-1, keepdims=True)
-    return e / np.where(total > 0, total, 1)
-
-
-def shifted_by_all(scores, mask):
-    e = np.where(mask, np.exp(scores - np.nanmax(scores, axis=-1, keepdims=True)), 0)
-    total = e.sum(axis=-1, keepdims=True)
-    return e / np.where(total > 0, total, 1)
-
-
-def in_place(scores, mask):
-    scores[~np.broadcast_to(mask, scores.shape)] = -np.inf
-    return safe_weights(scores, mask)
-
-
 wrong = {
     "a row of −∞ only gives nan: −∞ − (−∞) in the exponent": (
-        lambda scores, mask: softmax(np.where(mask, scores, -np.inf))
+        swap("np.where(top > -np.inf, top, 0)", "top")
     ),
     "with −1e9 for −∞ an empty row is spread evenly, and −2e10 is lower still": (
-        lambda scores, mask: softmax(np.where(mask, scores, -1e9))
+        swap("scores, -np.inf)", "scores, -1e9)")
     ),
     "the weights are set to 0 after the softmax and not divided by their new sum": (
-        lambda scores, mask: np.where(mask, softmax(scores), 0)
+        swap("    scores = np.where(mask, scores, -np.inf)\n", "").swap(
+            "e / np.where(total > 0, total, 1)", "np.where(mask, e / total, 0)"
+        )
     ),
-    "the hidden scores are set to 0, and exp(0) is 1": (
-        lambda scores, mask: softmax(np.where(mask, scores, 0))
-    ),
+    "the hidden scores are set to 0, and exp(0) is 1": swap("scores, -np.inf)", "scores, 0)"),
     "the mask is multiplied in: 0 times nan is nan, and a score of 0 is not hidden": (
-        lambda scores, mask: softmax(scores * mask)
+        swap("np.where(mask, scores, -np.inf)", "scores * mask")
     ),
-    "True means visible; here it means hidden": (
-        lambda scores, mask: safe_weights(scores, ~np.asarray(mask))
+    "True means visible; here it means hidden": swap("np.where(mask,", "np.where(~mask,"),
+    "the maximum is not subtracted, so exp overflows or underflows": (
+        swap("scores - np.where(top > -np.inf, top, 0)", "scores")
     ),
-    "the maximum is not subtracted, so exp overflows or underflows": unshifted,
     "the maximum is taken over hidden scores too, and visible ones underflow beside it": (
-        shifted_by_all
+        swap(
+            "    scores = np.where(mask",
+            "    top = np.nanmax(scores, axis=-1, keepdims=True)\n    scores = np.where(mask",
+        ).swap("    top = scores.max(axis=-1, keepdims=True)\n", "")
     ),
-    "the softmax runs over the queries, not over the keys": (
-        lambda scores, mask: softmax(np.where(mask, scores, -np.inf), axis=-2)
+    "the softmax runs over the queries, not over the keys": swap("axis=-1", "axis=-2", 2),
+    "the hidden scores are overwritten in the array that was handed in": (
+        swap(
+            "scores = np.where(mask, scores, -np.inf)",
+            "scores[~np.broadcast_to(mask, scores.shape)] = -np.inf",
+        )
     ),
-    "the hidden scores are overwritten in the array that was handed in": in_place,
 }

@@ -12,7 +12,7 @@ leave the arguments as they are.
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 2, 3
 
@@ -40,7 +40,24 @@ all places are rows of one matrix.
 """
 
 
+# %% use
+def use(answer, Q, K, V):
+    """The output; an error where numpy's memory grew by copies of the keys for all heads."""
+    import tracemalloc
+
+    tracemalloc.start()
+    output = answer(Q, K, V)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    if most > max(1_000_000, len(Q) * K[0].nbytes / 2):
+        raise MemoryError("there were copies of the keys or values for every head")
+    return output
+
+
 # %% tests
+show = True
+
+
 def example(rng, H, G, T, S, d, d_v):
     return rng.normal(size=(H, T, d)), rng.normal(size=(G, S, d)), rng.normal(size=(G, S, d_v))
 
@@ -53,8 +70,10 @@ def tests(rng):
     yield call(*example(rng, 6, 3, 1, 5, 2, 3), hint="6 heads, 3 groups, one query")
     yield call(*example(rng, 5, 1, 2, 3, 7, 2), hint="one group for all")
     yield call(*example(rng, 3, 3, 5, 2, 2, 7), hint="a group for each head")
+    hint = "64 heads share one set of 400 keys: what is written 64 times into memory?"
+    yield call(*example(rng, 64, 1, 1, 400, 64, 3), hint=hint)
     Q, K, V = example(rng, 4, 2, 3, 5, 2, 3)
-    yield call(400 * Q, K, V, hint="large scores: is the maximum subtracted?")
+    yield call(4000 * Q, K, V, hint="large scores: is the maximum subtracted?")
 
 
 # %% oracle
@@ -71,57 +90,34 @@ def oracle(Q, K, V):
 
 
 # %% wrong
-def softmax(scores, axis=-1):
+def by_head(Q, K, V, groups, axis=-1):
+    """One head after the other, on the keys of its group; the softmax runs over the axis."""
+    scores = np.stack([q @ K[g].T for q, g in zip(Q, groups, strict=True)]) / np.sqrt(Q.shape[-1])
     e = np.exp(scores - scores.max(axis=axis, keepdims=True))
-    return e / e.sum(axis=axis, keepdims=True)
-
-
-def by_head(Q, K, V, group, scale=None, axis=-1):
-    scale = np.sqrt(Q.shape[-1]) if scale is None else scale
-    return np.stack(
-        [softmax(Q[r] @ K[group(r)].T / scale, axis) @ V[group(r)] for r in range(len(Q))]
-    )
-
-
-def usual(Q, K):
-    return lambda r: r * len(K) // len(Q)
-
-
-def not_stable(Q, K, V):
-    H, T, d = Q.shape
-    with np.errstate(all="ignore"):
-        e = np.exp(Q.reshape(len(K), -1, d) @ K.transpose(0, 2, 1) / np.sqrt(d))
-        return (e / e.sum(axis=-1, keepdims=True) @ V).reshape(H, T, -1)
-
-
-def scrambled(Q, K, V):
-    (H, T, d), G = Q.shape, len(K)
-    rows = Q.reshape(G, H // G, T, d).transpose(0, 2, 1, 3).reshape(G, -1, d)
-    scores = rows @ K.transpose(0, 2, 1) / np.sqrt(d)
-    return (softmax(scores) @ V).reshape(H, T, -1)
-
-
-def in_place(Q, K, V):
-    Q /= np.sqrt(Q.shape[-1])
-    return by_head(Q, K, V, usual(Q, K), scale=1.0)
+    return e / e.sum(axis=axis, keepdims=True) @ V[groups]
 
 
 wrong = {
     "heads are dealt out in turn, r mod G; a group is H/G neighbouring heads": (
-        lambda Q, K, V: by_head(Q, K, V, lambda r: r % len(K))
+        lambda Q, K, V: by_head(Q, K, V, np.arange(len(Q)) % len(K))
     ),
-    "all heads use the first group": lambda Q, K, V: by_head(Q, K, V, lambda r: 0),
-    "the groups are counted from the wrong end": lambda Q, K, V: by_head(
-        Q, K, V, lambda r: len(K) - 1 - r * len(K) // len(Q)
+    "all heads use the first group": swap("K.transpose", "K[:1].transpose").swap("@ V", "@ V[:1]"),
+    "the groups are counted from the wrong end": (
+        swap("K.transpose", "K[::-1].transpose").swap("@ V", "@ V[::-1]")
     ),
-    "the scores are not divided by √d": lambda Q, K, V: by_head(Q, K, V, usual(Q, K), scale=1.0),
-    "the scores are divided by d, not by its root": lambda Q, K, V: by_head(
-        Q, K, V, usual(Q, K), scale=Q.shape[-1]
-    ),
+    "the scores are not divided by √d": swap(" / np.sqrt(d)", ""),
+    "the scores are divided by d, not by its root": swap("np.sqrt(d)", "d"),
     "the softmax runs over the queries; each query distributes its weight over the keys": (
-        lambda Q, K, V: by_head(Q, K, V, usual(Q, K), axis=0)
+        lambda Q, K, V: by_head(Q, K, V, np.arange(len(Q)) * len(K) // len(Q), axis=1)
     ),
-    "the maximum is not subtracted before exp": not_stable,
-    "rows of heads and rows of places are mixed up when the heads come back": scrambled,
-    "`/=` writes into the queries that were handed in": in_place,
+    "the maximum is not subtracted before exp": swap(" - scores.max(axis=-1, keepdims=True)", ""),
+    "rows of heads and rows of positions are mixed up when the heads come back": (
+        swap("H // G * T, d)", "H // G, T, d).swapaxes(1, 2).reshape(G, -1, d)")
+    ),
+    "`/=` writes into the queries that were handed in": (
+        swap("/ np.sqrt(d)", "").swap("    rows", "    Q /= np.sqrt(d)\n    rows")
+    ),
+    "`repeat` makes a copy of the keys for every head; one product serves a whole group": (
+        lambda Q, K, V: grouped_heads(Q, *(a.repeat(len(Q) // len(K), axis=0) for a in (K, V)))
+    ),
 }

@@ -69,31 +69,27 @@ def oracle():
 
 
 # %% wrong
-def changed(**entries):
-    return heads_and_bytes | entries
-
-
 wrong = {
-    "every head has its own slice of each matrix: 40 slices together are one matrix, not 40": (
-        changed(weights=4_194_304_000, one_head=104_857_600)
-    ),
-    "keys and values are two vectors, and 16 bits are two bytes; one of these twos is missing": (
-        changed(cache_mb=0.4096, tokens=78_125, tokens_grouped=390_625)
-    ),
-    "the cache is kept in every one of the 40 layers": changed(
-        cache_mb=0.02048, tokens=1_562_500, tokens_grouped=7_812_500
-    ),
-    "16 bits are two bytes, not sixteen": changed(
-        cache_mb=6.5536, tokens=4_882, tokens_grouped=24_414
-    ),
-    "the head's slice of W_o counts, too": changed(one_head=1_966_080),
-    "all groups together keep 8 keys and 8 values a token; here it is one of each, as if g = 1": (
-        changed(tokens_grouped=1_562_500, weights_grouped=53_739_520)
-    ),
-    "queries and the output map keep all heads: only W_k and W_v shrink": changed(
-        weights_grouped=20_971_520
-    ),
-    "a megabyte is a million bytes here, not 2 to the 20th": changed(
-        cache_mb=0.78125, tokens=41_943, tokens_grouped=209_715
-    ),
-}
+    "every head has its own slice of each matrix: 40 slices together are one matrix, not 40": {
+        "weights": 4_194_304_000, "one_head": 104_857_600
+    },
+    "keys and values are two vectors, and 16 bits are two bytes; one of these twos is missing": {
+        "cache_mb": 0.4096, "tokens": 78_125, "tokens_grouped": 390_625
+    },
+    "the cache is kept in every one of the 40 layers": {
+        "cache_mb": 0.02048, "tokens": 1_562_500, "tokens_grouped": 7_812_500
+    },
+    "16 bits are two bytes, not sixteen": {
+        "cache_mb": 6.5536, "tokens": 4_882, "tokens_grouped": 24_414
+    },
+    "the head's slice of W_o counts, too": {"one_head": 1_966_080},
+    "all groups together keep 8 keys and 8 values a token; here it is one of each, as if g = 1": {
+        "tokens_grouped": 1_562_500, "weights_grouped": 53_739_520
+    },
+    "queries and the output map keep all heads: only W_k and W_v shrink": {
+        "weights_grouped": 20_971_520
+    },
+    "a megabyte is a million bytes here, not 2 to the 20th": {
+        "cache_mb": 0.78125, "tokens": 41_943, "tokens_grouped": 209_715
+    },
+}  # fmt: skip

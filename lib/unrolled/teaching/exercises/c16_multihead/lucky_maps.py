@@ -75,31 +75,27 @@ oracle_tolerance = 5e-3  # of 400,000 draws
 
 
 # %% wrong
-def changed(**entries):
-    return lucky_maps | entries
-
-
 wrong = {
-    "probabilities of 48 heads do not add up to 48/12; what multiplies is the chance to miss": (
-        changed(best_of_48=4.0, with_choice=8.0, heads_for_even=6, two_sentences=1 / 3)
-    ),
-    "this is the chance that all heads miss, not that at least one hits": changed(
-        best_of_48=0.01535, with_choice=0.00016, two_sentences=0.71573
-    ),
-    "two nouns of 12 are a chance of 1/6 for a head; here the first answer was doubled": changed(
-        with_choice=1.9693
-    ),
-    "it must be the same head in both sentences; here each sentence may have its own": changed(
-        two_sentences=0.96953
-    ),
-    "with 7 heads the chance is still below one half": changed(heads_for_even=7),
-    "two heads may choose the same word; and 6 of 12 would be one half, not above it": changed(
-        heads_for_even=6
-    ),
-    "there are 6 layers of 8 heads, 48 in all; here one layer of 8 was counted": changed(
-        best_of_48=0.50146, with_choice=0.76743, two_sentences=0.05423
-    ),
-    "the other 11 words: a head hits one of 12, so its chance is 1/12": changed(
-        one_head=1 / 11, best_of_48=0.98969
-    ),
-}
+    "probabilities of 48 heads do not add up to 48/12; what multiplies is the chance to miss": {
+        "best_of_48": 4.0, "with_choice": 8.0, "heads_for_even": 6, "two_sentences": 1 / 3
+    },
+    "this is the chance that all heads miss, not that at least one hits": {
+        "best_of_48": 0.01535, "with_choice": 0.00016, "two_sentences": 0.71573
+    },
+    "two nouns of 12 are a chance of 1/6 for a head; here the first answer was doubled": {
+        "with_choice": 1.9693
+    },
+    "it must be the same head in both sentences; here each sentence may have its own": {
+        "two_sentences": 0.96953
+    },
+    "with 7 heads the chance is still below one half": {"heads_for_even": 7},
+    "two heads may choose the same word; and 6 of 12 would be one half, not above it": {
+        "heads_for_even": 6
+    },
+    "there are 6 layers of 8 heads, 48 in all; here one layer of 8 was counted": {
+        "best_of_48": 0.50146, "with_choice": 0.76743, "two_sentences": 0.05423
+    },
+    "the other 11 words: a head hits one of 12, so its chance is 1/12": {
+        "one_head": 1 / 11, "best_of_48": 0.98969
+    },
+}  # fmt: skip

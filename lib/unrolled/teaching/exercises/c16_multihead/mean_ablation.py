@@ -15,9 +15,10 @@ stay as they are.
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 2, 3
+outputs = ("W", "b")
 
 
 # %% solution
@@ -74,58 +75,28 @@ def oracle(W_o, b_o, Z, head, n_heads):
 
 
 # %% wrong
-def part(W_o, head, n_heads):
-    width = W_o.shape[1] // n_heads
-    return slice(head * width, (head + 1) * width)
-
-
-def variant(*, columns=True, mean=None, keep=False, dealt=False, sign=1.0):
-    def answer(W_o, b_o, Z, head, n_heads):
-        mine = part(W_o, head, n_heads)
-        if dealt:
-            mine = np.arange(W_o.shape[1]) % n_heads == head
-        m = Z[:, mine].mean(axis=0) if mean is None else mean(Z[:, mine])
-        W, b = W_o.copy(), b_o + sign * W_o[:, mine] @ m
-        if not keep:
-            W[:, mine] = 0
-        return W, b
-
-    return answer
-
-
-def rows(W_o, b_o, Z, head, n_heads):
-    W, b = mean_ablation(W_o, b_o, Z, head, n_heads)
-    W, mine = W_o.copy(), part(W_o, head, n_heads)
-    W[mine] = 0
-    return W, b
-
-
-def others(W_o, b_o, Z, head, n_heads):
-    mine = part(W_o, head, n_heads)
-    W = np.zeros_like(W_o)
-    W[:, mine] = W_o[:, mine]
-    mean = Z.mean(axis=0)
-    mean[mine] = 0
-    return W, b_o + W_o @ mean
-
-
-def in_place(W_o, b_o, Z, head, n_heads):
-    mine = part(W_o, head, n_heads)
-    b_o += W_o[:, mine] @ Z[:, mine].mean(axis=0)
-    W_o[:, mine] = 0
-    return W_o, b_o
-
-
 wrong = {
-    "the head is zeroed, but its mean does not come back in the bias": variant(sign=0.0),
-    "the mean is added to the bias, but the head still sends its own output": variant(keep=True),
-    "the mean is subtracted from the bias": variant(sign=-1.0),
-    "the rows are summed, not averaged": variant(mean=lambda Z: Z.sum(axis=0)),
-    "one mean over everything the head sends, where each of its K numbers has its own": variant(
-        mean=lambda Z: np.full(Z.shape[1], Z.mean())
+    "the head is zeroed, but its mean does not come back in the bias": (
+        swap(" + W_o[:, mine] @ Z[:, mine].mean(axis=0)", "")
     ),
-    "a head owns columns of W_o as torch stores it, not rows": rows,
-    "the heads are dealt out in turn; a head's columns are neighbours": variant(dealt=True),
-    "all the other heads were switched off, and this one was kept": others,
-    "`+=` and the zeros write into the arrays that were handed in": in_place,
+    "the mean is added to the bias, but the head still sends its own output": (
+        swap("    W[:, mine] = 0\n", "")
+    ),
+    "the mean is subtracted from the bias": swap("b_o + W_o", "b_o - W_o"),
+    "the rows are summed, not averaged": swap(".mean(axis=0)", ".sum(axis=0)"),
+    "one mean over everything the head sends, where each of its K numbers has its own": (
+        swap("Z[:, mine].mean(axis=0)", "np.full(width, Z[:, mine].mean())")
+    ),
+    "a head owns columns of W_o as torch stores it, not rows": (
+        swap("W[:, mine] = 0", "W[mine] = 0")
+    ),
+    "the heads are dealt out in turn; a head's columns are neighbours": (
+        swap("slice(head * width, (head + 1) * width)", "np.arange(W_o.shape[1]) % n_heads == head")
+    ),
+    "all the other heads were switched off, and this one was kept": (
+        swap("slice(head * width, (head + 1) * width)", "np.arange(W_o.shape[1]) // width != head")
+    ),
+    "`+=` and the zeros write into the arrays that were handed in": (
+        swap("W_o.copy(), b_o + W_o", "W_o, b_o\n    b += W_o")
+    ),
 }

@@ -13,7 +13,7 @@ a weight is below $10^{-12}$.
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 3, 4
 
@@ -95,37 +95,10 @@ def oracle(a, V):
 
 
 # %% wrong
-def direction(a, V):
-    return np.linalg.svd(np.column_stack([V, np.ones(len(a))]))[0][:, -1]
-
-
 def drop_and_share(a, V):
     new = a.copy()
     new[new.argmin()] = 0
     return new / new.sum()
-
-
-def half_way(a, V):
-    d = direction(a, V)
-    return a + 0.5 * (a[d < 0] / -d[d < 0]).min() * d
-
-
-def too_far(a, V):
-    d = direction(a, V)
-    new = a + 1.5 * (a[d < 0] / -d[d < 0]).min() * d
-    new[np.abs(new).argmin()] = 0
-    return new
-
-
-def without_the_sum(a, V):
-    d = np.linalg.svd(V)[0][:, -1]
-    d = d if (d < 0).any() else -d
-    return a + (a[d < 0] / -d[d < 0]).min() * d
-
-
-def clipped(a, V):
-    d = direction(a, V)
-    return np.clip(a + 5 * d, 0, None)
 
 
 def least_squares(a, V):
@@ -138,10 +111,18 @@ wrong = {
         drop_and_share
     ),
     "these are the weights that were given; one of them must become 0": lambda a, V: a.copy(),
-    "the walk stops half way, before a weight has reached 0": half_way,
-    "the walk goes on after the first weight has reached 0, and others become negative": too_far,
-    "the direction keeps the output, but not the sum of the weights": without_the_sum,
-    "negative weights were cut off at 0, which moves the sum and the output": clipped,
+    "the walk stops half way, before a weight has reached 0": (
+        swap("steps.min() * d", "steps.min() / 2 * d").swap("] = 0.0", "] += 0.0")
+    ),
+    "the walk goes on after the first weight has reached 0, and others become negative": (
+        swap("steps.min() * d", "1.5 * steps.min() * d")
+    ),
+    "the direction keeps the output, but not the sum of the weights": (
+        swap("np.linalg.svd(conditions)", "np.linalg.svd(V)")
+    ),
+    "negative weights were cut off at 0, which moves the sum and the output": (
+        swap("return new", "return np.clip(a + 5 * d, 0, None)")
+    ),
     "these weights of least length keep output and sum, and some may be negative or none 0": (
         least_squares
     ),

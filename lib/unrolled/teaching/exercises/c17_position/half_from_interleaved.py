@@ -12,7 +12,7 @@ speed in both layouts, and the first entry of a pair must stay the first.
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 2, 3
 
@@ -73,44 +73,20 @@ def oracle(W, n_heads):
 
 
 # %% wrong
-def all_at_once(W, n_heads):
-    return half_from_interleaved(W, 1)
-
-
-def inverse(W, n_heads):
-    halves = W.reshape(len(W), n_heads, 2, -1)
-    return halves.swapaxes(2, 3).reshape(W.shape)
-
-
-def odds_first(W, n_heads):
-    heads = W.reshape(len(W), n_heads, -1)
-    return np.concatenate([heads[:, :, 1::2], heads[:, :, 0::2]], axis=-1).reshape(W.shape)
-
-
-def rows(W, n_heads):
-    return np.concatenate([W[0::2], W[1::2]]) if len(W) > 1 else W.copy()
-
-
-def unchanged(W, n_heads):
-    return W.copy()
-
-
-def transposed(W, n_heads):
-    return half_from_interleaved(W, n_heads).T
-
-
-def heads_inside(W, n_heads):
-    heads = W.reshape(len(W), -1, n_heads).swapaxes(1, 2)
-    joined = np.concatenate([heads[:, :, 0::2], heads[:, :, 1::2]], axis=-1)
-    return joined.reshape(W.shape)
-
-
 wrong = {
-    "the heads are mixed: reorder within each head": all_at_once,
-    "this is the way back, from half to interleaved": inverse,
-    "the first entry of a pair must stay first: evens, then odds": odds_first,
-    "the columns are to be reordered, not the rows": rows,
-    "the columns stand where they stood before": unchanged,
-    "the shape stays (D, H·K); here it is turned round": transposed,
-    "a head's columns stand together, hK to hK + K − 1; here every H-th was taken": heads_inside,
+    "the heads are mixed: reorder within each head": swap("n_heads, -1", "1, -1"),
+    "this is the way back, from half to interleaved": (
+        lambda W, n: W.reshape(len(W), n, 2, -1).swapaxes(2, 3).reshape(W.shape)
+    ),
+    "the first entry of a pair must stay first: evens, then odds": (
+        swap("[evens, odds]", "[odds, evens]")
+    ),
+    "the columns are to be reordered, not the rows": (
+        lambda W, n: np.concatenate([W[0::2], W[1::2]])
+    ),
+    "the columns stand where they stood before": lambda W, n: W.copy(),
+    "the shape stays (D, H·K); here it is turned round": swap("(W.shape)", "(W.shape).T"),
+    "a head's columns stand together, hK to hK + K − 1; here every H-th was taken": (
+        swap("n_heads, -1)", "-1, n_heads).swapaxes(1, 2)")
+    ),
 }

@@ -93,32 +93,28 @@ oracle_tolerance = 1e-5  # the library's tables are float32
 
 
 # %% wrong
-def changed(**entries):
-    return positions_by_hand | entries
-
-
 wrong = {
-    "there are d/2 pairs, each of length 1; here all d entries were counted as 1": changed(
-        length_squared=512
-    ),
-    "the exponent is −2i/d = −6/8; here it is −i/d = −3/8": changed(omega_3=0.0316),
-    "a distance of 8 does not have a bucket of its own: only 0 to 3 do": changed(
-        bucket_8=8, bucket_16=16
-    ),
-    "the share is ln(r/4)/ln(32/4), logarithms on both sides; here it is linear": changed(
-        bucket_8=4, bucket_16=5
-    ),
-    "no distance is without a bucket: what lies beyond the end is in the last one": changed(
-        bucket_100=8
-    ),
-    "three is no power of two: $2^{-8h/H}$ does not hold for it": changed(third_slope="1/256"),
-    "the third slope comes from four heads, the next power, not from eight": changed(
-        third_slope="1/2"
-    ),
-    "the biases go through an exponential: e to the difference, not their ratio": changed(
-        weight_ratio=3
-    ),
-    "the nearer key gets more, not less": changed(weight_ratio=0.367879),
-    "the angle is (m − n)θ with the conjugate of k; here the sign is lost": changed(turned=-1),
-    "q and k are perpendicular only before they are turned": changed(turned=0),
-}
+    "there are d/2 pairs, each of length 1; here all d entries were counted as 1": {
+        "length_squared": 512
+    },
+    "the exponent is −2i/d = −6/8; here it is −i/d = −3/8": {"omega_3": 0.0316},
+    "a distance of 8 does not have a bucket of its own: only 0 to 3 do": {
+        "bucket_8": 8, "bucket_16": 16
+    },
+    "the share is ln(r/4)/ln(32/4), logarithms on both sides; here it is linear": {
+        "bucket_8": 4, "bucket_16": 5
+    },
+    "no distance is without a bucket: what lies beyond the end is in the last one": {
+        "bucket_100": 8
+    },
+    "three is no power of two: $2^{-8h/H}$ does not hold for it": {"third_slope": "1/256"},
+    "the third slope comes from four heads, the next power, not from eight": {
+        "third_slope": "1/2"
+    },
+    "the biases go through an exponential: e to the difference, not their ratio": {
+        "weight_ratio": 3
+    },
+    "the nearer key gets more, not less": {"weight_ratio": 0.367879},
+    "the angle is (m − n)θ with the conjugate of k; here the sign is lost": {"turned": -1},
+    "q and k are perpendicular only before they are turned": {"turned": 0},
+}  # fmt: skip

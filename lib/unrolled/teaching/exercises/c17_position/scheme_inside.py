@@ -16,7 +16,7 @@ Write `scheme_inside(scores, d)` that returns the name. You may ask as often as 
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "experiment", 3, 4
 
@@ -120,11 +120,6 @@ def by_diagonals(scores, d):
     return "bias" if np.allclose(empty[1:, 1:], empty[:-1, :-1]) else "added"
 
 
-def never_rotary(scores, d):
-    found = scheme_inside(scores, d)
-    return "none" if found == "rotary" else found
-
-
 def by_one_row(scores, d):
     X = np.repeat(np.random.default_rng(0).normal(size=(1, d)), 16, axis=0)
     S = scores(X)
@@ -135,17 +130,20 @@ def by_one_row(scores, d):
     return "bias" if np.allclose(S, S.T) else "rotary"
 
 
-def permuted_rows(scores, d):
-    X = np.random.default_rng(0).normal(size=(16, d))
-    same = np.allclose(scores(X[::-1]), scores(X)[::-1, ::-1])
-    return "none" if same else scheme_inside(scores, d)
-
-
 wrong = {
     "with W = I added waves are equal along diagonals, too, and pass for a bias": by_diagonals,
-    "empty rows give 0 with rotary as without positions; look at other rows, too": never_rotary,
+    "empty rows give 0 with rotary as without positions; look at other rows, too": (
+        swap('else "rotary"', 'else "none"')
+    ),
     "the same row everywhere shows a bias and a rotation alike": by_one_row,
-    "turning the rows round does not show ALiBi without a mask: it is symmetric": permuted_rows,
+    "turning the rows round does not show ALiBi without a mask: it is symmetric": (
+        swap(
+            "    if not",
+            "    if np.allclose(scores(X[::-1]), scores(X)[::-1, ::-1]):\n"
+            '        return "none"\n    if not',
+            2,
+        )
+    ),
     "this says none, whatever is inside": lambda scores, d: "none",
     "the answer is one of the four names, in lower case": (
         lambda scores, d: scheme_inside(scores, d).upper()

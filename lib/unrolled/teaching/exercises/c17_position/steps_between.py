@@ -14,7 +14,7 @@ drowns a step. Use them all.
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 3, 4
 
@@ -84,33 +84,6 @@ def oracle(a, b, longest, base):
 
 
 # %% wrong
-def backwards(a, b, longest, base):
-    return steps_between(b, a, longest, base)
-
-
-def without_sign(a, b, longest, base):
-    return abs(steps_between(a, b, longest, base))
-
-
-def fastest_only(a, b, longest, base):
-    turned = (b[1] + 1j * b[0]) * (a[1] - 1j * a[0])
-    return round(float(np.angle(turned)))
-
-
-def slowest_only(a, b, longest, base):
-    omega = base ** (-(len(a) - 2) / len(a))
-    turned = (b[-1] + 1j * b[-2]) * (a[-1] - 1j * a[-2])
-    return round(float(np.angle(turned)) / omega)
-
-
-def from_zero(a, b, longest, base):
-    omega = base ** (-np.arange(0, len(a), 2) / len(a))
-    k = np.arange(-longest, longest + 1)
-    angles = np.multiply.outer(k, omega)
-    fit = np.sin(angles) @ b[0::2] + np.cos(angles) @ b[1::2]
-    return int(k[fit.argmax()])
-
-
 def by_product(a, b, longest, base):
     omega = base ** (-np.arange(0, len(a), 2) / len(a))
     k = np.arange(longest + 1)
@@ -118,19 +91,20 @@ def by_product(a, b, longest, base):
     return int(k[np.abs(products - a @ b).argmin()])
 
 
-def halves(a, b, longest, base):
-    def interleave(row):
-        return np.stack(np.split(row, 2), axis=-1).ravel()
-
-    return steps_between(interleave(a), interleave(b), longest, base)
-
-
 wrong = {
-    "k is q − p, from a to b; here it is counted from b to a": backwards,
-    "the sign counts: a step back is negative": without_sign,
-    "the fastest pair alone cannot tell k from k plus a whole turn": fastest_only,
-    "the slowest pair alone is drowned by the noise": slowest_only,
-    "p is not 0: this finds the place q, not the difference": from_zero,
+    "k is q − p, from a to b; here it is counted from b to a": swap("in (a, b)", "in (b, a)"),
+    "the sign counts: a step back is negative": (
+        swap("int(k[fit.argmax()])", "abs(int(k[fit.argmax()]))")
+    ),
+    "the fastest pair alone cannot tell k from k plus a whole turn": (
+        swap("int(k[fit.argmax()])", "round(float(np.angle(turned[0])))")
+    ),
+    "the slowest pair alone is drowned by the noise": (
+        swap("int(k[fit.argmax()])", "round(float(np.angle(turned[-1]) / omega[-1]))")
+    ),
+    "p is not 0: this finds the position q, not the difference": swap("z_b * z_a.conj()", "z_b"),
     "from the product of the two rows, the distance cannot be told from its negative": by_product,
-    "sines and cosines are interleaved, not in two halves": halves,
+    "sines and cosines are interleaved, not in two halves": (
+        swap("row[1::2] + 1j * row[0::2]", "row[len(a) // 2 :] + 1j * row[: len(a) // 2]")
+    ),
 }

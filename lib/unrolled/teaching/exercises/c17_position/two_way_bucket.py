@@ -16,7 +16,7 @@ whatever rounding says: the logarithms of floats may come out a hair too small.
 
 import math
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 1, 2
 
@@ -55,6 +55,8 @@ def tests(rng):
         yield call(r, 32, 128, hint="near distances")
     for r in (16, 32, 64, -16, -64, 128, -128):
         yield call(r, 32, 128, hint="distances on a boundary")
+    for r, n_buckets, max_distance in ((80, 20, 160), (20, 20, 160), (-160, 40, 320)):
+        yield call(r, n_buckets, max_distance, hint="on a boundary, whatever rounding says")
     for r in (500, -500):
         yield call(r, 32, 128, hint="beyond the last boundary")
     for _ in range(8):
@@ -76,52 +78,26 @@ def oracle(r, n_buckets, max_distance):
 
 
 # %% wrong
-def other_side(r, n_buckets, max_distance):
-    return two_way_bucket(-r, n_buckets, max_distance)
-
-
-def zero_after(r, n_buckets, max_distance):
-    return n_buckets // 2 if r == 0 else two_way_bucket(r, n_buckets, max_distance)
-
-
-def one_direction(r, n_buckets, max_distance):
-    return two_way_bucket(abs(r), 2 * n_buckets, max_distance)
-
-
-def mirrored(r, n_buckets, max_distance):
-    return two_way_bucket(abs(r), n_buckets, max_distance)
-
-
-def unbounded(r, n_buckets, max_distance):
-    exact, distance = n_buckets // 4, abs(r)
-    if distance < exact:
-        return two_way_bucket(r, n_buckets, max_distance)
-    share = math.log(distance / exact) / math.log(max_distance / exact)
-    return (2 * exact if r < 0 else 0) + exact + int(share * exact + 1e-9)
-
-
-def linear(r, n_buckets, max_distance):
-    exact, distance = n_buckets // 4, abs(r)
-    if distance < exact:
-        return two_way_bucket(r, n_buckets, max_distance)
-    step = (distance - exact) * exact // (max_distance - exact)
-    return (2 * exact if r < 0 else 0) + min(2 * exact - 1, exact + step)
-
-
-def ceiling(r, n_buckets, max_distance):
-    exact, distance = n_buckets // 4, abs(r)
-    if distance < exact:
-        return two_way_bucket(r, n_buckets, max_distance)
-    share = math.log(distance / exact) / math.log(max_distance / exact)
-    return (2 * exact if r < 0 else 0) + min(2 * exact - 1, exact + math.ceil(share * exact))
-
-
 wrong = {
-    "keys before and after have changed places: r > 0 means before": other_side,
-    "distance 0 counts as before, so its bucket is 0": zero_after,
-    "each direction has only half of the buckets, and a quarter are exact": one_direction,
-    "keys after the query need buckets of their own, + N/2": mirrored,
-    "the last bucket of a direction takes all that is farther; here they run on": unbounded,
-    "the shared buckets are even on a logarithmic scale, not on a linear one": linear,
-    "a share is rounded down, not up": ceiling,
+    "keys before and after have changed places: r > 0 means before": swap(
+        "if r < 0 else", "if r > 0 else"
+    ),
+    "distance 0 counts as before, so its bucket is 0": swap("if r < 0 else", "if r <= 0 else"),
+    "each direction has only half of the buckets, and a quarter are exact": (
+        swap("n_buckets // 2", "n_buckets").swap("one_way if r < 0 else 0", "0")
+    ),
+    "keys after the query need buckets of their own, + N/2": swap("one_way if r < 0 else 0", "0"),
+    "the last bucket of a direction takes all that is farther; here they run on": (
+        swap("min(one_way - 1, exact + step)", "exact + step")
+    ),
+    "the shared buckets are even on a logarithmic scale, not on a linear one": swap(
+        "math.log(distance / exact) / math.log(max_distance / exact)",
+        "(distance - exact) / (max_distance - exact)",
+    ),
+    "a share is rounded down, not up": (
+        swap("int(share * (one_way - exact) + 1e-9)", "math.ceil(share * (one_way - exact))")
+    ),
+    "on a boundary the logarithms came out a hair too small, and the distance fell below it": (
+        swap(" + 1e-9", "")
+    ),
 }

@@ -11,9 +11,10 @@ same for every $\hat x$. Leave the arguments as they are.
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 1, 2
+outputs = ("W_new", "b_new")
 
 
 # %% solution
@@ -57,19 +58,15 @@ def oracle(gain, bias, W, b):
 
 
 # %% wrong
-def scales_columns(gain, bias, W, b):
-    wide = np.resize(gain, W.shape[1])
-    return W * wide, bias @ W + b
-
-
 wrong = {
-    "the gain scales W's columns; it belongs to the inputs, the rows": scales_columns,
-    "the bias went through the new W, so it was scaled by the gain": lambda gain, bias, W, b: (
-        gain[:, None] * W,
-        bias @ (gain[:, None] * W) + b,
+    "the gain scales W's columns; it belongs to the inputs, the rows": (
+        swap("gain[:, None] * W", "np.resize(gain, W.shape[1]) * W")
     ),
-    "the norm's bias was left out": lambda gain, bias, W, b: (gain[:, None] * W, b),
-    "the map's own b was left out": lambda gain, bias, W, b: (gain[:, None] * W, bias @ W),
-    "W was divided by the gain": lambda gain, bias, W, b: (W / gain[:, None], bias @ W + b),
-    "the gain was left out": lambda gain, bias, W, b: (W, bias @ W + b),
+    "the bias went through the new W, so it was scaled by the gain": (
+        swap("bias @ W", "bias @ (gain[:, None] * W)")
+    ),
+    "the norm's bias was left out": swap("bias @ W + b", "b"),
+    "the map's own b was left out": swap("bias @ W + b", "bias @ W"),
+    "W was divided by the gain": swap("gain[:, None] * W", "W / gain[:, None]"),
+    "the gain was left out": swap("gain[:, None] * W", "W"),
 }

@@ -85,28 +85,24 @@ def oracle():
 
 
 # %% wrong
-def changed(**entries):
-    return norms_by_hand | entries
-
-
 wrong = {
-    "the variance divides by D = 4; here the sum of squares was divided by 3": changed(
-        layer=[-5 / 12**0.5, 1 / 12**0.5, 1 / 12**0.5, 3 / 12**0.5]
-    ),
-    "RMSNorm leaves the mean where it is; here it was subtracted": changed(
-        rms=[-5 / 3, 1 / 3, 1 / 3, 1]
-    ),
-    "the deviations are divided by the standard deviation, 3, not by the variance": changed(
-        layer=[-5 / 9, 1 / 9, 1 / 9, 1 / 3]
-    ),
-    "a larger divisor makes the result smaller: the factor is the root of 9/12, not of 12/9": (
-        changed(unbiased=(4 / 3) ** 0.5)
-    ),
-    "variances are in the ratio 9 to 12; the results are divided by their roots": changed(
-        unbiased=3 / 4
-    ),
-    "the mean of the gradient was not subtracted": changed(back=[5 / 3, -1 / 3, -1 / 3, 3]),
-    "the part along x̂ was not subtracted": changed(back=[-1, -1, -1, 3]),
-    "the gradient was not divided by σ = 3": changed(back=[2, -4, -4, 6]),
-    "a block has two sub-layers, and each of them a norm": changed(left=1 / 4),
+    "the variance divides by D = 4; here the sum of squares was divided by 3": {
+        "layer": [-5 / 12**0.5, 1 / 12**0.5, 1 / 12**0.5, 3 / 12**0.5]
+    },
+    "RMSNorm leaves the mean where it is; here it was subtracted": {
+        "rms": [-5 / 3, 1 / 3, 1 / 3, 1]
+    },
+    "the deviations are divided by the standard deviation, 3, not by the variance": {
+        "layer": [-5 / 9, 1 / 9, 1 / 9, 1 / 3]
+    },
+    "a larger divisor makes the result smaller: the factor is the root of 9/12, not of 12/9": {
+        "unbiased": (4 / 3) ** 0.5
+    },
+    "variances are in the ratio 9 to 12; the results are divided by their roots": {
+        "unbiased": 3 / 4
+    },
+    "the mean of the gradient was not subtracted": {"back": [5 / 3, -1 / 3, -1 / 3, 3]},
+    "the part along x̂ was not subtracted": {"back": [-1, -1, -1, 3]},
+    "the gradient was not divided by σ = 3": {"back": [2, -4, -4, 6]},
+    "a block has two sub-layers, and each of them a norm": {"left": 1 / 4},
 }

@@ -104,24 +104,18 @@ def oracle():
 
 
 # %% wrong
-def answer(*values):
-    return dict(zip(one_pass_variance, values, strict=True))
-
-
 wrong = {
-    "each k is one too small: this is the last power of two with a right result": (
-        answer(5, 11, 26, 0.0, 316.2)
-    ),
-    "these are the numbers of digits; squares need twice as many as the numbers themselves": (
-        answer(11, 24, 53, 0.0, 316.2)
-    ),
-    "this is float64 throughout: a Python number in the formula made the result wider": (
-        answer(27, 27, 27, 1.0, 1.0)
-    ),
-    "in float32 the variance comes out as 0, not as 1": answer(6, 12, 27, 1.0, 1.0),
-    "the norm divides by the root of ε, not by ε": answer(6, 12, 27, 0.0, 100_001.0),
-    "ε stands inside the root, so a variance of 0 gives √ε and no infinity": (
-        answer(6, 12, 27, 0.0, 1e30)
-    ),
-    "k is asked for, not c": answer(64, 4096, 134_217_728, 0.0, 316.2),
-}
+    "each k is one too small: this is the last power of two with a right result": {
+        "k, float16": 5, "k, float32": 11, "k, float64": 26
+    },
+    "these are the numbers of digits; squares need twice as many as the numbers themselves": {
+        "k, float16": 11, "k, float32": 24, "k, float64": 53
+    },
+    "this is float64 throughout: a Python number in the formula made the result wider": {
+        "k, float16": 27, "k, float32": 27, "variance": 1.0, "times": 1.0
+    },
+    "in float32 the variance comes out as 0, not as 1": {"variance": 1.0, "times": 1.0},
+    "the norm divides by the root of ε, not by ε": {"times": 100_001.0},
+    "ε stands inside the root, so a variance of 0 gives √ε and no infinity": {"times": 1e30},
+    "k is asked for, not c": {"k, float16": 64, "k, float32": 4096, "k, float64": 134_217_728},
+}  # fmt: skip

@@ -13,9 +13,10 @@ shape `(D,)`. Return the pair `(x_bar, gain_bar)`, of the shapes of `x` and of `
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 2, 3
+outputs = ("x_bar", "gain_bar")
 
 
 # %% solution
@@ -66,67 +67,25 @@ def oracle(x, gain, y_bar, eps):
 
 
 # %% wrong
-def parts(x, gain, y_bar, eps):
-    rho = np.sqrt((x**2).mean(-1, keepdims=True) + eps)
-    return rho, x / rho, gain * y_bar
-
-
-def rho_constant(*a):
-    rho, x_hat, g = parts(*a)
-    return g / rho, (a[2] * x_hat).sum((0, 1))
-
-
-def like_layer_norm(*a):
-    rho, x_hat, g = parts(*a)
-    x_bar = g - g.mean(-1, keepdims=True) - x_hat * (g * x_hat).mean(-1, keepdims=True)
-    return x_bar / rho, (a[2] * x_hat).sum((0, 1))
-
-
-def a_sum_along(*a):
-    rho, x_hat, g = parts(*a)
-    return (g - x_hat * (g * x_hat).sum(-1, keepdims=True)) / rho, (a[2] * x_hat).sum((0, 1))
-
-
-def gain_forgotten(*a):
-    rho, x_hat, g = parts(*a)
-    g = a[2]
-    x_bar = (g - x_hat * (g * x_hat).mean(-1, keepdims=True)) / rho
-    return x_bar, (a[2] * x_hat).sum((0, 1))
-
-
-def gain_before_norm(*a):
-    rho, x_hat, g = parts(*a)
-    x_bar = (g - x_hat * (g * x_hat).mean(-1, keepdims=True)) / rho
-    return x_bar, (a[2] * a[0]).sum((0, 1))
-
-
-def gain_mean(*a):
-    rho, x_hat, g = parts(*a)
-    x_bar = (g - x_hat * (g * x_hat).mean(-1, keepdims=True)) / rho
-    return x_bar, (a[2] * x_hat).mean((0, 1))
-
-
-def not_divided(*a):
-    _, x_hat, g = parts(*a)
-    return g - x_hat * (g * x_hat).mean(-1, keepdims=True), (a[2] * x_hat).sum((0, 1))
-
-
-def unit_length(*a):
-    rho, x_hat, g = parts(*a)
-    unit = a[0] / np.linalg.norm(a[0], axis=-1, keepdims=True)
-    x_bar = (g - unit * (g * unit).sum(-1, keepdims=True)) / rho
-    return x_bar, (a[2] * x_hat).sum((0, 1))
-
-
 wrong = {
-    "ρ depends on x, too; here it was taken for a constant": rho_constant,
-    "the mean of the gradient is subtracted, as in layer norm; RMSNorm has no mean": (
-        like_layer_norm
+    "ρ depends on x, too; here it was taken for a constant": (
+        swap("(g - x_hat * (g * x_hat).mean(-1, keepdims=True))", "g")
     ),
-    "the part along x̂ is a mean over the features; here it is a sum": a_sum_along,
-    "the gain is missing on the way to x": gain_forgotten,
-    "the gain multiplies x̂, so its gradient has x̂ in it, not x": gain_before_norm,
-    "the gain's gradient is a sum over the positions; here it is a mean": gain_mean,
-    "the gradient of x is not divided by ρ": not_divided,
-    "with ε the vector x̂/√D is a little shorter than 1; here it has length 1": unit_length,
+    "the mean of the gradient is subtracted, as in layer norm; RMSNorm has no mean": (
+        swap("(g - x_hat", "(g - g.mean(-1, keepdims=True) - x_hat")
+    ),
+    "the part along x̂ is a mean over the features; here it is a sum": (
+        swap("(g * x_hat).mean", "(g * x_hat).sum")
+    ),
+    "the gain is missing on the way to x": swap("gain * y_bar", "y_bar"),
+    "the gain multiplies x̂, so its gradient has x̂ in it, not x": swap("y_bar * x_hat", "y_bar * x"),
+    "the gain's gradient is a sum over the positions; here it is a mean": (
+        swap(".sum((0, 1))", ".mean((0, 1))")
+    ),
+    "the gradient of x is not divided by ρ": swap("keepdims=True)) / rho", "keepdims=True))"),
+    "with ε the vector x̂/√D is a little shorter than 1; here it has length 1": (
+        swap("x / rho, gain", "x / np.sqrt((x**2).mean(-1, keepdims=True)), gain").swap(
+            "y_bar * x_hat", "y_bar * x / rho"
+        )
+    ),
 }

@@ -14,9 +14,10 @@ order, from the gradient `Y_bar`, `(N, D)`, of the output.
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 3, 4
+outputs = ("X_bar", "W_g_bar", "W_u_bar", "W_d_bar")
 
 
 # %% solution
@@ -70,41 +71,21 @@ def oracle(X, W_g, W_u, W_d, Y_bar):
 
 
 # %% wrong
-def backwards(a, *, slope=None, x_parts=(0, 1), down_from="H", swapped=False):
-    X, W_g, W_u, W_d, Y_bar = a
-    A, U = X @ W_g, X @ W_u
-    s = 1 / (1 + np.exp(-A))
-    H_bar = Y_bar @ W_d.T
-    slope = s + A * s * (1 - s) if slope is None else slope(A, s)
-    A_bar, U_bar = H_bar * U * slope, H_bar * A * s
-    if swapped:
-        A_bar, U_bar = U_bar, A_bar
-    both = A_bar @ W_g.T, U_bar @ W_u.T
-    H = {"H": A * s * U, "gate": A * s, "linear": A * U}[down_from]
-    return sum(both[k] for k in x_parts), X.T @ A_bar, X.T @ U_bar, H.T @ Y_bar
-
-
 wrong = {
-    "X goes into both products; the gradient through W_u is missing": lambda *a: backwards(
-        a, x_parts=(0,)
+    "X goes into both products; the gradient through W_u is missing": swap(" + U_bar @ W_u.T", ""),
+    "X goes into both products; the gradient through W_g is missing": swap("A_bar @ W_g.T + ", ""),
+    "the slope of A σ(A) has two terms; here it is σ(A) alone": (
+        swap("(s + A * s * (1 - s))", "s")
     ),
-    "X goes into both products; the gradient through W_g is missing": lambda *a: backwards(
-        a, x_parts=(1,)
+    "the slope of A σ(A) has two terms; here it is that of σ alone": (
+        swap("(s + A * s * (1 - s))", "s * (1 - s)")
     ),
-    "the slope of A σ(A) has two terms; here it is σ(A) alone": lambda *a: backwards(
-        a, slope=lambda A, s: s
+    "the activation's slope is missing": swap(" * (s + A * s * (1 - s))", ""),
+    "the gradient of W_d uses H; here U was not multiplied in": swap("(A * s * U)", "(A * s)"),
+    "the gradient of W_d uses H; here the activation is missing in it": (
+        swap("(A * s * U)", "(A * U)")
     ),
-    "the slope of A σ(A) has two terms; here it is that of σ alone": lambda *a: backwards(
-        a, slope=lambda A, s: s * (1 - s)
-    ),
-    "the activation's slope is missing": lambda *a: backwards(a, slope=lambda A, s: 1.0),
-    "the gradient of W_d uses H; here U was not multiplied in": lambda *a: backwards(
-        a, down_from="gate"
-    ),
-    "the gradient of W_d uses H; here the activation is missing in it": lambda *a: backwards(
-        a, down_from="linear"
-    ),
-    "the branches are exchanged: each gets what belongs to the other": lambda *a: backwards(
-        a, swapped=True
+    "the branches are exchanged: each gets what belongs to the other": (
+        swap("    X_bar", "    A_bar, U_bar = U_bar, A_bar\n    X_bar")
     ),
 }

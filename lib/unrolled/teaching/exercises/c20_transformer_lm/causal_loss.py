@@ -14,7 +14,7 @@ At least one token is asked for.
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 2, 3
 
@@ -72,60 +72,31 @@ def oracle(logits, tokens, real):
 
 
 # %% wrong
-def log_softmax(z):
-    z = z - z.max(axis=-1, keepdims=True)
-    return z - np.log(np.exp(z).sum(axis=-1, keepdims=True))
-
-
-def costs(logits, tokens):
-    return -np.take_along_axis(log_softmax(logits), tokens[..., None], axis=-1)[..., 0]
-
-
-def not_shifted(logits, tokens, real):
-    return costs(logits, tokens)[real].mean()
-
-
-def shifted_back(logits, tokens, real):
-    return costs(logits[:, 1:], tokens[:, :-1])[real[:, :-1]].mean()
-
-
-def mask_not_shifted(logits, tokens, real):
-    return costs(logits[:, :-1], tokens[:, 1:])[real[:, :-1]].mean()
-
-
-def mean_of_means(logits, tokens, real):
-    nats, asked = costs(logits[:, :-1], tokens[:, 1:]), real[:, 1:]
-    rows = [n[a].mean() for n, a in zip(nats, asked, strict=True) if a.any()]
-    return np.mean(rows)
-
-
-def over_all_places(logits, tokens, real):
-    return (costs(logits[:, :-1], tokens[:, 1:]) * real[:, 1:]).mean()
-
-
-def overflows(logits, tokens, real):
-    with np.errstate(all="ignore"):
-        p = np.exp(logits[:, :-1]) / np.exp(logits[:, :-1]).sum(axis=-1, keepdims=True)
-        asked = np.take_along_axis(p, tokens[:, 1:, None], axis=-1)[..., 0]
-        return -np.log(asked)[real[:, 1:]].mean()
-
-
 wrong = {
     "row t is compared with token t, which stands in the input; it answers token t + 1": (
-        not_shifted
+        swap("[:, :-1]", "", 2)
+        .swap("tokens[:, 1:, None]", "tokens[..., None]")
+        .swap("real[:, 1:]", "real")
     ),
-    "row t is compared with the token before it": shifted_back,
-    "the mask of the input is used; a question counts when its target is real": mask_not_shifted,
-    "a mean of the rows' means counts tokens of short rows more": mean_of_means,
-    "places with padding cost nothing, and must not be divided by either": over_all_places,
-    "exp of a large logit overflows: subtract the maximum first": overflows,
-    "asked is a mean per token, not a sum": (
-        lambda logits, tokens, real: costs(logits[:, :-1], tokens[:, 1:])[real[:, 1:]].sum()
+    "row t is compared with the token before it": (
+        swap("[:, :-1]", "[:, 1:]", 2)
+        .swap("tokens[:, 1:, None]", "tokens[:, :-1, None]")
+        .swap("real[:, 1:]", "real[:, :-1]")
     ),
-    "padding is asked for, too": (
-        lambda logits, tokens, real: costs(logits[:, :-1], tokens[:, 1:]).mean()
+    "the mask of the input is used; a question counts when its target is real": (
+        swap("real[:, 1:]", "real[:, :-1]")
     ),
-    "asked are nats, not bits": (
-        lambda logits, tokens, real: causal_loss(logits, tokens, real) / np.log(2)
+    "a mean of the rows' means counts tokens of short rows more": swap(
+        "-asked[real[:, 1:]].mean()",
+        "-np.mean([n[r].mean() for n, r in zip(asked, real[:, 1:]) if r.any()])",
     ),
+    "positions with padding cost nothing, and must not be divided by either": (
+        swap("asked[real[:, 1:]]", "(asked * real[:, 1:])")
+    ),
+    "exp of a large logit overflows: subtract the maximum first": (
+        swap(" - logits[:, :-1].max(axis=-1, keepdims=True)", "")
+    ),
+    "asked is a mean per token, not a sum": swap(".mean()", ".sum()"),
+    "padding is asked for, too": swap("asked[real[:, 1:]]", "asked"),
+    "asked are nats, not bits": swap(".mean()", ".mean() / np.log(2)"),
 }

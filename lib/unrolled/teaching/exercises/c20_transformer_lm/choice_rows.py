@@ -21,7 +21,7 @@ Answers are never cut; raise `ValueError` if even without any question the longe
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 2, 3
 
@@ -96,48 +96,29 @@ def oracle(question, answers, special, context_length):
 
 
 # %% wrong
-def build(question, answers, special, limit, *, cut="start", marks=True, alike=True, at="end"):
-    longest = max(map(len, answers))
-    if limit - 3 - longest < 0:
-        raise ValueError
-    rows = []
-    for a in answers:
-        room = limit - 3 - (longest if alike else len(a))
-        kept = question[len(question) - room :] if len(question) > room else question
-        if cut == "end":
-            kept = question[:room]
-        if cut == "minus":
-            kept = question[-room:]
-        if cut == "never":
-            kept = question
-        start = [special["start"]] if marks else []
-        rows.append([*start, *kept, special["delim"], *a, special["extract"]])
-    width = max(map(len, rows))
-    tokens = np.array([[*row, *[special["pad"]] * (width - len(row))] for row in rows])
-    ends = [width - 1 if at == "last" else len(row) - (1 if at == "end" else 2) for row in rows]
-    return {"tokens": tokens, "at": np.array(ends)}
-
-
-def padded_on_the_left(question, answers, special, limit):
-    right = build(question, answers, special, limit)
-    tokens, at = right["tokens"], right["at"]
-    rolled = [np.roll(row, len(row) - 1 - end) for row, end in zip(tokens, at, strict=True)]
-    return {"tokens": np.array(rolled), "at": np.full(len(at), tokens.shape[1] - 1)}
-
-
 wrong = {
     "extract stands at the end of each row's own tokens, not in the last column": (
-        lambda *a: build(*a, at="last")
+        swap('"at": at', '"at": np.full(len(at), at.max())')
     ),
-    "this is the last token of the answer; extract stands after it": (
-        lambda *a: build(*a, at="before")
+    "this is the last token of the answer; extract stands after it": swap(
+        '"at": at', '"at": at - 1'
     ),
-    "the beginning of the question is dropped, not its end": lambda *a: build(*a, cut="end"),
+    "the beginning of the question is dropped, not its end": (
+        swap("question[len(question) - room :]", "question[:room]")
+    ),
     "question[-0:] is the whole question: mind the case without room": (
-        lambda *a: build(*a, cut="minus")
+        swap("question[len(question) - room :]", "question[-room:]")
     ),
-    "the question is not cut, and the row exceeds the context": lambda *a: build(*a, cut="never"),
-    "the question is cut alike for all answers, by the longest": lambda *a: build(*a, alike=False),
-    "the token that begins a sequence is missing": lambda *a: build(*a, marks=False),
-    "rows are filled up on the right: on the left, padding would be read": padded_on_the_left,
+    "the question is not cut, and the row exceeds the context": (
+        swap("question[len(question) - room :]", "question")
+    ),
+    "the question is cut alike for all answers, by the longest": swap(
+        "kept,", "question[max(0, len(question) + len(answer) + 3 - context_length) :],"
+    ),
+    "the token that begins a sequence is missing": swap('[special["start"]], ', ""),
+    "rows are filled up on the right: on the left, padding would be read": (
+        swap("tokens[k, : len(row)]", "tokens[k, -len(row) :]").swap(
+            '"at": at', '"at": np.full(len(at), at.max())'
+        )
+    ),
 }

@@ -15,7 +15,7 @@ texts, drawn by the numpy generator `rng`.
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "experiment", 3, 4
 
@@ -109,55 +109,29 @@ def oracle(kind, vocab_size, length, setting, seed):
 
 
 # %% wrong
-def experiment(model, vocab_size, length, rng, *, control="other", first=1, replace=False):
-    if replace:
-        drawn = rng.integers(vocab_size, size=(50, 2 * length))
-    else:
-        drawn = np.stack([rng.permutation(vocab_size)[: 2 * length] for _ in range(50)])
-    other, text = drawn[:, :length], drawn[:, length:]
-
-    def bits(before):
-        both = np.concatenate([before, text], axis=1)
-        log_probs = model(both)[:, length - 1 + first : -1]
-        return -np.take_along_axis(log_probs, text[:, first:, None], -1).mean() / np.log(2)
-
-    if control == "first half":
-        twice = np.concatenate([text, text], axis=1)
-        nats = -np.take_along_axis(model(twice)[:, :-1], twice[:, 1:, None], -1)[..., 0]
-        return (nats[:, : length - 1].mean() - nats[:, length:].mean()) / np.log(2)
-    if control == "backwards":
-        return bits(text[:, ::-1]) - bits(text)
-    return bits(other) - bits(text)
-
-
-def mean_of_probabilities(model, vocab_size, length, rng):
-    drawn = np.stack([rng.permutation(vocab_size)[: 2 * length] for _ in range(50)])
-    other, text = drawn[:, :length], drawn[:, length:]
-
-    def bits(before):
-        log_probs = model(np.concatenate([before, text], axis=1))[:, length:-1]
-        p = np.exp(np.take_along_axis(log_probs, text[:, 1:, None], -1))
-        return 1 / p.mean()
-
-    return bits(other) - bits(text)
-
-
 wrong = {
-    "the second half is compared with the first; late places may be easier anyway": (
-        lambda *a: experiment(*a, control="first half")
+    "the second half is compared with the first; late positions may be easier anyway": swap(
+        "    return bits(other) - bits(text)",
+        "    once = np.take_along_axis(model(text)[:, :-1], text[:, 1:, None], axis=-1)\n"
+        "    return -once.mean() / np.log(2) - bits(text)",
     ),
     "the text's first token is counted, which nobody can foresee": (
-        lambda *a: experiment(*a, first=0)
+        swap("length:-1]", "length - 1 : -1]").swap("text[:, 1:, None]", "text[..., None]")
     ),
-    "the tokens are not all different, so that more than the repetition is copied": (
-        lambda *a: experiment(*a, replace=True)
+    "the tokens are not all different, so that more than the repetition is copied": swap(
+        "np.stack([rng.permutation(vocab_size)[: 2 * length] for _ in range(50)])",
+        "rng.integers(vocab_size, size=(50, 2 * length))",
     ),
     "the other text holds the same tokens in another order": (
-        lambda *a: experiment(*a, control="backwards")
+        swap("bits(other)", "bits(text[:, ::-1])")
     ),
-    "asked are bits, not nats": lambda *a: experiment(*a) * np.log(2),
-    "the gain is what the other text costs more, not less": lambda *a: -experiment(*a),
+    "asked are bits, not nats": swap(" / np.log(2)", ""),
+    "the gain is what the other text costs more, not less": (
+        swap("bits(other) - bits(text)", "bits(text) - bits(other)")
+    ),
     "this is a difference of perplexities, or of probabilities, not of bits": (
-        mean_of_probabilities
+        swap("-np.take_along_axis", "1 / np.exp(np.take_along_axis").swap(
+            "axis=-1).mean() / np.log(2)", "axis=-1)).mean()"
+        )
     ),
 }

@@ -83,26 +83,23 @@ def oracle():
 
 
 # %% wrong
-def changed(**entries):
-    return gpt_size | entries
-
-
 wrong = {
-    "the biases are left out: attention has four of D, the feed-forward layer 4D + D": changed(
-        block=786_432 + 4 * 256, total=4_783_616, untied=4_809_216, more_blocks=4_724_736
-    ),
-    "attention has four maps, the one after the heads among them, not three": changed(
-        block=723_968, total=4_402_688, untied=4_428_288, more_blocks=4_343_808
-    ),
-    "the two norms of a block are left out: each has D weights and D biases": changed(
-        block=788_736, total=4_791_296, untied=4_816_896, more_blocks=4_732_416
-    ),
-    "the last norm is left out": changed(total=4_796_928, untied=4_822_528),
-    "the learned places are left out": changed(total=4_764_672, untied=4_790_272),
-    "tied, the matrix counts once; here it counts twice": changed(total=4_823_040),
-    "heads share the D columns: more of them add nothing": changed(more_heads=6 * 4 * 256 * 256),
-    "a linear map costs D², so doubling D costs nearly four times, not twice": changed(wider=2.0),
-    "asked is what is added, not what there is then": changed(
-        more_places=4_830_208, more_heads=4_797_440, more_blocks=9_536_000
-    ),
-}
+    "the biases are left out: attention has four of D, the feed-forward layer 4D + D": {
+        "block": 786_432 + 4 * 256, "total": 4_783_616, "untied": 4_809_216,
+        "more_blocks": 4_724_736,
+    },
+    "attention has four maps, the one after the heads among them, not three": {
+        "block": 723_968, "total": 4_402_688, "untied": 4_428_288, "more_blocks": 4_343_808
+    },
+    "the two norms of a block are left out: each has D weights and D biases": {
+        "block": 788_736, "total": 4_791_296, "untied": 4_816_896, "more_blocks": 4_732_416
+    },
+    "the last norm is left out": {"total": 4_796_928, "untied": 4_822_528},
+    "the learned positions are left out": {"total": 4_764_672, "untied": 4_790_272},
+    "tied, the matrix counts once; here it counts twice": {"total": 4_823_040},
+    "heads share the D columns: more of them add nothing": {"more_heads": 6 * 4 * 256 * 256},
+    "a linear map costs D², so doubling D costs nearly four times, not twice": {"wider": 2.0},
+    "asked is what is added, not what there is then": {
+        "more_places": 4_830_208, "more_heads": 4_797_440, "more_blocks": 9_536_000
+    },
+}  # fmt: skip

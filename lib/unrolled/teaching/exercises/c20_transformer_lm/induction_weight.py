@@ -11,7 +11,7 @@ place is asked.
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call
+from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 2, 3
 
@@ -72,42 +72,26 @@ def oracle(weights, tokens):
 
 
 # %% wrong
-def variant(weights, tokens, *, shift=1, last=False, everywhere=False, swap=False):
-    same = np.tril(tokens[:, None] == tokens[None, :], k=-1)
-    asked = same.any(axis=1)
-    if not asked.any():
-        return 0.0
-    if last:
-        newest = same.shape[1] - 1 - same[:, ::-1].argmax(axis=1)
-        same = same & (np.arange(same.shape[1]) == newest[:, None])
-    at = np.zeros_like(same)
-    if shift:
-        at[:, 1:] = same[:, :-1]
-    else:
-        at = same
-    w = weights.T if swap else weights
-    found = (w * at).sum(axis=1)
-    return found.mean() if everywhere else found[asked].mean()
-
-
 wrong = {
-    "this is the weight on the occurrences themselves; asked is the place after each": (
-        lambda w, t: variant(w, t, shift=0)
+    "this is the weight on the occurrences themselves; asked is the position after each": (
+        swap("after[:, 1:] = same[:, :-1]", "after = same")
     ),
-    "every earlier occurrence counts, not the last one only": (
-        lambda w, t: variant(w, t, last=True)
+    "every earlier occurrence counts, not the last one only": swap(
+        "    after = ",
+        "    last = len(same) - 1 - same[:, ::-1].argmax(axis=1)\n"
+        "    same = same & (np.arange(len(same)) == last[:, None])\n    after = ",
     ),
-    "the mean runs over the places that are asked; no place is an earlier one of itself": (
-        lambda w, t: variant(w, t, everywhere=True)
+    "the mean runs over the positions that are asked; no position is an earlier one of itself": (
+        swap("[asked].mean()", ".mean()")
     ),
-    "rows are queries: the map is read transposed here": lambda w, t: variant(w, t, swap=True),
-    "the place after an occurrence is one to its right, not one to its left": (
-        lambda w, t: variant(np.roll(w, 2, axis=1), t)
+    "rows are queries: the map is read transposed here": swap(
+        "weights * after", "weights.T * after"
     ),
-    "this is the weight on the place before, whatever stands there": (
-        lambda w, t: np.diagonal(w, -1).mean()
+    "the position after an occurrence is one to its right, not one to its left": (
+        swap("after[:, 1:] = same[:, :-1]", "after[:, :-1] = same[:, 1:]")
     ),
-    "without a repetition the answer is 0.0, not nan": (
-        lambda w, t: induction_weight(w, t) if len(set(t.tolist())) < len(t) else float("nan")
+    "this is the weight on the position before, whatever stands there": (
+        lambda weights, tokens: np.diagonal(weights, -1).mean()
     ),
+    "without a repetition the answer is 0.0, not nan": swap("return 0.0", 'return float("nan")'),
 }

@@ -147,7 +147,10 @@ class _Comparison:
         if len(got) != len(expected):
             return f"{_where(at)}has {len(got)} parts, expected {len(expected)}"
         parts = enumerate(zip(got, expected, strict=True))
-        return _first(self.of(g, e, f"{at}[{i}]") for i, (g, e) in parts)
+        found = _first(self.of(g, e, f"{at}[{i}]") for i, (g, e) in parts)
+        mine, right = _array_of_numbers(got), _array_of_numbers(expected)
+        flat = isinstance(mine, np.ndarray) and isinstance(right, np.ndarray) and right.ndim == 1
+        return found + self._both(mine, right) if found and flat else found
 
     def _dicts(self, got: Any, expected: dict, at: str) -> str | None:
         if not isinstance(got, dict):

@@ -23,8 +23,9 @@ are no tests and `tolerance` may be set). Where the answer is a tuple, `outputs`
 
 `use(answer, *args)` says how the answer is used where a plain call would not do, and returns only
 what can cross as JSON (see `wire`). Its cell runs beside the student's answer, away from the rest
-of the file: it sees the file's imports (but for those from `unrolled.teaching`) and itself. `show`,
-in the cell of the tests, then gives the call as the reader would write it.
+of the file: it sees the file's imports (but for those from `unrolled.teaching`) and itself. The
+call that the reader would write is then `show(*args)`, a function in the cell of the tests, or the
+plain call where `show = True`; without `show` none is shown.
 
 A wrong answer is a change of the solution's text, `swap("+=", "=")`; or a function or value of its
 own; or, where the answer is a dict, the entries that differ from the solution's. Wrong answers
@@ -106,7 +107,7 @@ class Exercise:
     tests: Callable[[np.random.Generator], Iterator[Call]] | None = None
     use: Callable[..., Any] | None = None
     use_source: str = ""  # all that a sandbox has to run besides the answer
-    show: Callable[..., str] | None = None
+    show: Callable[..., str] | bool = False
     judge: Callable[..., str | None] | None = None
     oracle: Callable[..., Any] | None = None
     oracle_tolerance: float = ORACLE_TOLERANCE

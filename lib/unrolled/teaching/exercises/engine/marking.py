@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import linecache
 import re
+import textwrap
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -29,6 +30,11 @@ Outcome = dict[str, Any]
 _USES_ELLIPSIS = re.compile(r"'ellipsis'|(of|type|not|to) ellipsis")
 
 
+_WRAPPER = textwrap.TextWrapper(
+    79, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+)
+
+
 @dataclass(frozen=True)
 class Report:
     """What came of an answer. state: "passed", "failed", "unwritten".
@@ -44,11 +50,10 @@ class Report:
 
     @property
     def text(self) -> str:
-        """The lines as printed."""
+        """The lines as printed, those that are too long for a page on several."""
         sign = {"passed": "✓", "failed": "✗", "unwritten": "○"}[self.state]
-        return "\n".join(
-            [f"{sign} {self.name}: {self.lines[0]}", *("  " + x for x in self.lines[1:])]
-        )
+        lines = [f"{sign} {self.name}: {self.lines[0]}", *("  " + line for line in self.lines[1:])]
+        return "\n".join(_WRAPPER.fill(line) for line in lines)
 
 
 def run(answer: Any, arguments: list[Any], use: Callable[..., Any] | None = None) -> list[Outcome]:
@@ -317,12 +322,22 @@ def _same(one: Outcome, other: Outcome, tolerance: float, by_hand: bool) -> bool
 
 def _show_call(exercise: Exercise, call: Call) -> list[str]:
     """The call that failed, as the reader would write it; none where only `use` knows it."""
-    if exercise.show:
+    if callable(exercise.show):
         return [exercise.show(*call.args)]
-    if exercise.use:
+    if exercise.use and not exercise.show:
         return []
-    with np.printoptions(precision=4, threshold=8, suppress=True):
-        shown = [repr(a) if isinstance(a, str) else " ".join(repr(a).split()) for a in call.args]
+    shown = [_shown(arg) for arg in call.args]
     if sum(map(len, shown)) > 60:
-        shown = [s if len(s) <= 24 else describe(a) for s, a in zip(shown, call.args, strict=True)]
+        shown = [s if len(s) <= 32 else describe(a) for s, a in zip(shown, call.args, strict=True)]
     return [f"{exercise.name}({', '.join(shown)})"]
+
+
+def _shown(argument: Any) -> str:
+    """The argument as Python writes it, with all its digits where that is short."""
+    for digits in (17, 4):
+        with np.printoptions(precision=digits, threshold=8, suppress=True):
+            text = repr(argument)
+        text = text if isinstance(argument, str) else " ".join(text.split())
+        if len(text) <= 32:
+            break
+    return text
