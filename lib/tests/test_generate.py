@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -13,11 +14,12 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 from torch import nn
 from torch.testing import assert_close
+from unrolled.models.encoder_decoder import EncoderDecoder
 from unrolled.models.recurrent import CELLS
 from unrolled.models.recurrent_lm import RecurrentLM
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
-from unrolled.training.generate import generate, keep_top
+from unrolled.training.generate import generate, top_k_filter, top_p_filter
 
 V, D, H, B, T, CONTEXT = 5, 6, 7, 3, 2, 11
 PROMPT = torch.tensor([[1, 0], [4, 2], [3, 3]])
@@ -56,16 +58,17 @@ class Memory(nn.Module):
         self.weight = nn.Parameter(torch.randn(V, V, generator=rng(1), dtype=torch.float64))
         self.calls, self.config = [], SimpleNamespace(context_length=context_length)
 
-    def forward(self, tokens):
-        self.calls.append(("whole", tokens.shape[1]))
-        assert self.config.context_length is None or tokens.shape[1] <= self.config.context_length
-        return nn.functional.one_hot(tokens, V).double().cumsum(1) @ self.weight
+    def new_cache(self):
+        return SimpleNamespace(counts=0)
 
-    def read(self, tokens, state=None):
-        self.calls.append(("read", tokens.shape[1]))
+    def forward(self, tokens, cache=None):
+        self.calls.append(("whole" if cache is None else "read", tokens.shape[1]))
+        assert self.config.context_length is None or tokens.shape[1] <= self.config.context_length
         counts = nn.functional.one_hot(tokens, V).double().cumsum(1)
-        counts = counts if state is None else counts + state
-        return counts @ self.weight, counts[:, -1:]
+        if cache is not None:
+            counts = counts + cache.counts
+            cache.counts = counts[:, -1:]
+        return counts @ self.weight
 
 
 class Fixed(nn.Module):
@@ -96,7 +99,7 @@ def test_frequencies_of_pairs_are_their_exact_probabilities(options):
         tokens, probs[pair] = PROMPT[:1], 1.0
         for token in pair:
             logits = model(tokens)[0, -1] / options.get("temperature", 1.0)
-            probs[pair] *= plain_keep_top(logits.tolist(), **limits)[token]
+            probs[pair] *= plain_filter(logits.tolist(), **limits)[token]
             tokens = torch.cat([tokens, torch.tensor([[token]])], 1)
     assert sum(probs.values()) == pytest.approx(1)
     counts = [int((drawn == torch.tensor(pair)).all(1).sum()) for pair in probs]
@@ -109,7 +112,7 @@ def test_frequencies_of_pairs_are_their_exact_probabilities(options):
     assert chisquare(observed, wanted).pvalue > 1e-3
 
 
-def plain_keep_top(logits, top_k=None, top_p=None):
+def plain_filter(logits, top_k=None, top_p=None):
     """Probabilities after top-k and top-p, in words: sort, count, add up, stop, divide."""
     order = sorted(range(len(logits)), key=lambda i: -logits[i])[:top_k]
     weights = {i: math.exp(logits[i] - logits[order[0]]) for i in order}
@@ -121,6 +124,12 @@ def plain_keep_top(logits, top_k=None, top_p=None):
             break
     total = sum(weights[i] for i in kept)
     return [weights[i] / total if i in kept else 0.0 for i in range(len(logits))]
+
+
+def keep_top(logits, top_k=None, top_p=None):
+    """Both filters, one after the other."""
+    logits = logits if top_k is None else top_k_filter(logits, top_k)
+    return logits if top_p is None else top_p_filter(logits, top_p)
 
 
 def test_a_case_for_the_hand():
@@ -155,7 +164,7 @@ def test_the_likeliest_are_kept_as_the_plain_loop_and_transformers_keep_them(see
 
     logits = 3 * torch.randn(2, 3, n, generator=rng(seed), dtype=torch.float64)
     ours = keep_top(logits, top_k, top_p).softmax(-1)
-    plain = [plain_keep_top(row, top_k, top_p) for row in logits.flatten(0, 1).tolist()]
+    plain = [plain_filter(row, top_k, top_p) for row in logits.flatten(0, 1).tolist()]
     theirs = logits.flatten(0, 1)
     if top_k is not None:
         theirs = TopKLogitsWarper(top_k)(None, theirs)
@@ -290,7 +299,7 @@ def test_a_sequence_that_stops_repeats_its_last_token_and_all_end_together():
             return nn.functional.one_hot((tokens + 1).clamp(max=V - 1), V).double()
 
     prompt = torch.tensor([[3, 1], [3, 2]])  # a stop in the prompt does not count
-    for stop in (3, [3], {3, 99}, torch.tensor([3])):
+    for stop in (3, [3], {3, 4}, torch.tensor([3])):
         text = generate(Count(), prompt, 9, temperature=0, cache=False, stop=stop)
         assert text.tolist() == [[3, 1, 2, 3], [3, 2, 3, 3]]
     text = generate(Count(), prompt, 2, temperature=0, cache=False, stop=[3, 4])
@@ -350,20 +359,30 @@ def test_text_comes_back_on_the_device_of_its_prompt(device):
     ("change", "error", "message"),
     [
         ({"n_new": -1}, ValueError, "n_new must be at least 0, got -1"),
+        ({"n_new": 2.5}, TypeError, r"n_new must be an integer, got 2\.5"),
         ({"temperature": -0.5}, ValueError, "temperature must be at least 0, got -0.5"),
         ({"temperature": math.inf}, ValueError, "temperature .* got inf"),
+        ({"temperature": "1"}, TypeError, "temperature must be a number"),
         ({"temperature": math.nan}, ValueError, "temperature .* got nan"),
         ({"top_k": 0}, ValueError, "top_k must be at least 1, got 0"),
-        ({"top_p": 0.0}, ValueError, r"top_p must lie in \(0, 1\], got 0.0"),
-        ({"top_p": 1.01}, ValueError, r"top_p must lie in \(0, 1\], got 1.01"),
-        ({"temperature": 0, "top_p": 2}, ValueError, "top_p must lie"),
-        ({"prompt": PROMPT[0]}, ValueError, r"prompt must be \(B, T\), .* got \(2,\)"),
-        ({"prompt": PROMPT[:, :0]}, ValueError, r"none of them 0, got \(3, 0\)"),
-        ({"prompt": PROMPT[:0]}, ValueError, r"got \(0, 2\)"),
-        ({"prompt": PROMPT.double()}, TypeError, "tensor of integers, got torch.float64"),
-        ({"prompt": PROMPT.numpy()}, TypeError, "tensor of integers, got ndarray"),
-        ({"stop": 1.5}, TypeError, "float"),
-        ({"model": Fixed([0.0, 1.0])}, TypeError, "Fixed has no read.*cache=False"),
+        ({"top_k": 2.5}, TypeError, r"top_k must be an integer, got 2\.5"),
+        ({"top_k": math.nan}, TypeError, "top_k must be an integer, got nan"),
+        ({"top_p": 0.0}, ValueError, r"top_p must be .*above 0, got 0.0"),
+        ({"top_p": math.nan}, ValueError, "top_p must be finite"),
+        ({"top_p": 1.01}, ValueError, r"top_p must be at most 1 .*got 1.01"),
+        ({"temperature": 0, "top_p": 2}, ValueError, "top_p must be"),
+        ({"prompt": PROMPT[0]}, ValueError, r"prompt must be \(B, T\) or .* got \[\(2,\)"),
+        ({"prompt": []}, ValueError, r"got \[\]"),
+        ({"prompt": [PROMPT]}, ValueError, r"got \[\(3, 2\)\]"),
+        ({"prompt": [[1, 2]]}, TypeError, "integers or a list of them, got list"),
+        ({"prompt": PROMPT[:, :0]}, ValueError, r"none of them 0, got \[\(3, 0\)"),
+        ({"prompt": PROMPT[:0]}, ValueError, r"got \[\(0, 2\)"),
+        ({"prompt": PROMPT.double()}, TypeError, "integers or a list of them, got torch.float64"),
+        ({"prompt": PROMPT.numpy()}, TypeError, "integers or a list of them, got ndarray"),
+        ({"stop": 1.5}, TypeError, "stop must be an integer"),
+        ({"stop": [V]}, ValueError, r"stop must be ids below 5, got \[5\]"),
+        ({"stop": -1}, ValueError, "stop must be at least 0"),
+        ({"model": Fixed([0.0, 1.0])}, TypeError, r"Fixed has no new_cache\(\): pass cache=False"),
         ({"model": Fixed([-math.inf] * 3), "cache": False}, ValueError, "2 tokens is -inf"),
         ({"model": Fixed([math.inf, 0]), "cache": False}, ValueError, "2 tokens is inf"),
     ],
@@ -377,3 +396,54 @@ def test_the_likeliest_of_none_is_refused():
     for options in ({"top_k": 0}, {"top_p": 0}, {"top_p": -1}, {"top_p": 1.5}):
         with pytest.raises(ValueError, match=r"top_[kp] must"):
             keep_top(torch.zeros(3), **options)
+
+
+# Prompts of several lengths, sources, weights that are not finite
+
+
+@pytest.mark.parametrize("cache", [True, False])
+@pytest.mark.parametrize("make", [recurrent, transformer, partial(transformer, "rotary"), Memory])
+@pytest.mark.parametrize("stop", [None, 2])
+def test_prompts_of_several_lengths_are_continued_as_one_by_one(make, cache, stop):
+    """Also past the context of the Transformer, which the longer ones reach first."""
+    model = make()
+    prompts = [torch.randint(V, (n,), generator=rng(n)) for n in (3, 7, 1, 4, 7)]
+    together = generate(model, prompts, 9, temperature=0, cache=cache, stop=stop)
+    assert len({len(row) for row in together}) > 1
+    for row, prompt in zip(together, prompts, strict=True):
+        alone = generate(model, prompt[None], 9, temperature=0, cache=cache, stop=stop)
+        assert torch.equal(row, alone[0])
+
+
+@pytest.mark.parametrize("cache", [False])
+def test_an_encoder_decoder_writes_what_a_plain_loop_writes(cache):
+    torch.manual_seed(0)
+    config = TransformerConfig(vocab_size=V, d_model=12, n_layers=2, n_heads=3, context_length=17)
+    model = _sharpened(EncoderDecoder(config).double())
+    source = torch.randint(V, (B, 5), generator=rng())
+    mask = torch.arange(5) < torch.tensor([[5], [3], [4]])
+    expected = PROMPT
+    for _ in range(9):
+        new = model(source, expected, mask)[:, -1:].argmax(-1)
+        expected = torch.cat([expected, new], 1)
+    options = {"source": source, "source_mask": mask, "temperature": 0, "cache": cache}
+    text = generate(model, PROMPT, 9, **options)
+    assert torch.equal(text, expected)
+    text = generate(model, [PROMPT[0], PROMPT[1], PROMPT[2, :1]], 9, **options)
+    assert torch.equal(text[0], expected[0])
+
+
+@pytest.mark.parametrize("cache", [True, False])
+def test_the_head_reads_the_last_position_only(cache):
+    model, shapes = transformer(), []
+    model.head.register_forward_hook(lambda module, args, out: shapes.append(args[0].shape[1]))
+    generate(model, PROMPT, 5, cache=cache)
+    assert shapes == [1] * 5
+
+
+@pytest.mark.parametrize("where", [0, V - 1])
+def test_a_nan_anywhere_among_the_logits_is_refused(where):
+    logits = torch.zeros(V)
+    logits[where] = math.nan
+    with pytest.raises(ValueError, match="the largest logit after 2 tokens is nan"):
+        generate(Fixed(logits), PROMPT, 1, temperature=0, cache=False)

@@ -1,120 +1,152 @@
-"""Text from a model, token by token: greedy or drawn, from all words or from the likeliest ones."""
+"""Text from a model, token by token: greedy or drawn, from all tokens or from the likeliest ones.
+
+Chapter 1 draws from a distribution, chapter 12 from a model; chapter 20 reads on from a cache.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import math
-import operator
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Sequence
 
 import torch
 from torch import Tensor, nn
 
+from unrolled.training.evaluate import in_evaluation_mode
+from unrolled.validate import real, whole
+
 
 def generate(
     model: nn.Module,
-    prompt: Tensor,
+    prompt: Tensor | Sequence[Tensor],
     n_new: int,
     *,
+    source: Tensor | None = None,
+    source_mask: Tensor | None = None,
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float | None = None,
     rng: torch.Generator | None = None,
     cache: bool = True,
     stop: int | Collection[int] | None = None,
-) -> Tensor:
+) -> Tensor | list[Tensor]:
     """The prompt and up to n_new tokens after it, each drawn from softmax(logits / temperature).
 
-    model: tokens (B, T) → logits (B, T, V); with cache also model.read(tokens, state) → (logits,
-        state). If the model or its `config` has a `context_length`, only so many last tokens are
-        read once there are more.
-    prompt: int64 (B, T), T ≥ 1. n_new: how many tokens to add, at least 0.
+    model: tokens (B, T) → logits (B, T, V); with cache also model(tokens, cache=model.new_cache()).
+        If the model or its `config` has a `context_length`, only so many last tokens are read once
+        there are more.
+    prompt: int64 (B, T), T ≥ 1; or a list of B prompts (T_b,) of any lengths. They are read side by
+        side, without padding: from the end of the shortest on, one token at a time.
+    n_new: how many tokens to add to each prompt, at least 0.
+    source, source_mask: (B, S) for an encoder–decoder, (source, tokens, source_mask) → logits.
     temperature: at least 0; 0 takes the likeliest token, of equal ones the first.
-    top_k, top_p: draw from the likeliest tokens only; see `keep_top`, applied after temperature.
+    top_k, top_p: draw from the likeliest tokens only, see the two filters; after temperature.
     rng: a generator on the CPU, which decides all that is random; None: torch's own.
-    cache: read each token once, through a state. It changes the time, not the tokens; where the
-        context is full, the window is read anew each time either way.
-    stop: one id or several. A sequence that has drawn one goes on with that token, and generation
-        ends when all have.
+    cache: read each token once. It changes the time, not the tokens; where the context is full, the
+        window is read again each time either way.
+    stop: one id or several. A sequence that has drawn one repeats it, and generation ends when all
+        have.
 
-    Returns int64 (B, T + n), n ≤ n_new, on the prompt's device. The model answers in evaluation
-    mode, without gradients, and is put back into the mode it had. Raises ValueError and TypeError
-    for arguments that do not fit, ValueError when the largest logit is not finite.
+    Returns int64 (B, T + n), n ≤ n_new, on the prompt's device; for a list one row (T_b + n,) each,
+    up to its first stop. The model is in evaluation mode, without gradients, and then put back into
+    the mode it had. Raises ValueError and TypeError for arguments that do not fit, ValueError when
+    a logit is NaN or the largest one infinite.
     Sources: top-k, Fan, Lewis & Dauphin (2018); top-p, Holtzman et al. (2020).
     """
-    if not isinstance(prompt, Tensor) or prompt.dtype not in (torch.int64, torch.int32):
-        kind = prompt.dtype if isinstance(prompt, Tensor) else type(prompt).__name__
-        raise TypeError(f"prompt must be a tensor of integers, got {kind}")
-    if prompt.ndim != 2 or 0 in prompt.shape:
-        raise ValueError(f"prompt must be (B, T), none of them 0, got {tuple(prompt.shape)}")
-    if n_new < 0:
-        raise ValueError(f"n_new must be at least 0, got {n_new}")
-    if not 0 <= temperature < math.inf:
-        raise ValueError(f"temperature must be at least 0, got {temperature}")
-    _check_top(top_k, top_p)
+    whole("n_new", n_new, 0)
+    real("temperature", temperature, 0)
+    _check_filters(top_k, top_p)
+    rows = [prompt] if isinstance(prompt, Tensor) else list(prompt)
+    for row in rows:
+        if not isinstance(row, Tensor) or row.dtype not in (torch.int64, torch.int32):
+            kind = row.dtype if isinstance(row, Tensor) else type(row).__name__
+            raise TypeError(f"prompt must be a tensor of integers or a list of them, got {kind}")
+    if not rows or any(x.ndim != 1 + (x is prompt) or 0 in x.shape for x in rows):
+        shapes = [tuple(x.shape) for x in rows]
+        raise ValueError(f"prompt must be (B, T) or a list of (T,), none of them 0, got {shapes}")
+    rows = list(prompt) if prompt is rows[0] else rows
     stops = () if stop is None else stop if isinstance(stop, Collection) else (stop,)
-    ends = torch.tensor([operator.index(i) for i in stops], device=prompt.device).long()
-    tokens, done = prompt.long(), torch.zeros_like(prompt[:, 0], dtype=torch.bool)
-    with _asked(model), torch.inference_mode():
-        reader = _Reader(model, cache)
-        for _ in range(n_new):
-            logits = reader.last(tokens)  # (B, V)
-            new = torch.where(done, tokens[:, -1], _draw(logits, temperature, top_k, top_p, rng))
-            tokens = torch.cat([tokens, new[:, None]], dim=1)  # (B, T + 1)
-            done = torch.isin(new, ends)  # the repeated token is a stop, too
-            if done.all():
-                break
-    return tokens.clone()  # outside of inference_mode, so that it may be trained on
+    stops = torch.tensor([whole("stop", i.item() if isinstance(i, Tensor) else i, 0)
+                          for i in stops], device=rows[0].device).long()  # fmt: skip
+
+    lengths = torch.tensor([len(row) for row in rows], device=rows[0].device)
+    text = nn.utils.rnn.pad_sequence([row.long() for row in rows], batch_first=True)
+    text = nn.functional.pad(text, (0, n_new))  # (B, the longest prompt + n_new)
+    ends, done = lengths + n_new, torch.zeros_like(lengths, dtype=torch.bool)
+    n_read = min(map(len, rows)) if n_new else text.shape[1]
+    with in_evaluation_mode(model), torch.inference_mode():
+        reader = _Reader(model, cache, source, source_mask)
+        while n_read < text.shape[1] and not done.all():
+            logits = reader.last(text[:, :n_read])  # (B, V)
+            if (stops >= logits.shape[-1]).any():
+                raise ValueError(f"stop must be ids below {logits.shape[-1]}, got {stops.tolist()}")
+            drawn = _draw(logits, temperature, top_k, top_p, rng)
+            drawn = torch.where(done, text[:, n_read - 1], drawn)
+            new = torch.where(n_read < lengths, text[:, n_read], drawn)
+            text[:, n_read] = new
+            n_read += 1
+            stopped = ~done & torch.isin(new, stops) & (n_read > lengths)
+            ends = torch.where(stopped, n_read, ends)
+            done |= n_read >= ends
+    if isinstance(prompt, Tensor):
+        return text[:, :n_read].clone()
+    return [row[:end].clone() for row, end in zip(text, ends.tolist(), strict=True)]
 
 
-def keep_top(logits: Tensor, top_k: int | None = None, top_p: float | None = None) -> Tensor:
-    """logits (…, V) with −∞ for the tokens that are not among the likeliest.
+def top_k_filter(logits: Tensor, top_k: int) -> Tensor:
+    """logits (…, V) with −∞ for all but the top_k largest; of equal ones the first are kept."""
+    _check_filters(top_k, None)
+    if top_k >= logits.shape[-1]:
+        return logits
+    smallest = logits.topk(top_k).values[..., -1:]
+    above, equal = logits > smallest, logits == smallest
+    keep = above | (equal & (equal.cumsum(-1) <= top_k - above.sum(-1, keepdim=True)))
+    return logits.masked_fill(~keep, -torch.inf)
 
-    top_k: keep the k likeliest, at least 1; more than V keep all. Ties: the smaller id is kept.
-    top_p: in (0, 1]; then keep the smallest number of likeliest tokens whose probabilities, of
-        those that top_k has kept, add up to top_p or more; the likeliest one always.
 
-    Raises ValueError for values outside these.
-    """
-    _check_top(top_k, top_p)
-    if top_k is None and top_p in (None, 1):
+def top_p_filter(logits: Tensor, top_p: float) -> Tensor:
+    """logits (…, V) with −∞ for all but the nucleus, the smallest number of likeliest tokens whose
+    probabilities add up to top_p or more; the likeliest token always stays."""
+    _check_filters(None, top_p)
+    if top_p == 1:  # rounding would cut the tail
         return logits
     ordered, ids = logits.sort(dim=-1, descending=True, stable=True)
-    places = torch.arange(logits.shape[-1], device=logits.device)
-    keep = (places < (logits.shape[-1] if top_k is None else top_k)).expand(logits.shape)
-    if top_p not in (None, 1):  # with 1, rounding would cut the tail
-        probs = ordered.masked_fill(~keep, -torch.inf).double().softmax(-1)
-        before = probs.cumsum(-1) - probs  # of all that are likelier
-        keep = keep & ((before < top_p) | (places == 0))
-    kept = torch.zeros_like(keep).scatter(-1, ids, keep)
-    return logits.masked_fill(~kept, -torch.inf)
+    probs = ordered.softmax(-1)
+    keep = probs.cumsum(-1) - probs < top_p  # the sum of all that are likelier
+    keep[..., 0] = True
+    return logits.masked_fill(~torch.zeros_like(keep).scatter(-1, ids, keep), -torch.inf)
 
 
 class _Reader:
-    """The logits after the last token, through a state as long as all tokens fit the context."""
+    """The logits after the last token, through a cache while all tokens fit the context."""
 
-    def __init__(self, model: nn.Module, cache: bool) -> None:
-        if cache and not callable(getattr(model, "read", None)):
-            raise TypeError(f"{type(model).__name__} has no read(tokens, state): pass cache=False")
+    def __init__(self, model: nn.Module, cache: bool, source, source_mask) -> None:
+        if cache and not hasattr(model, "new_cache"):
+            raise TypeError(f"{type(model).__name__} has no new_cache(): pass cache=False")
         config = getattr(model, "config", None)
-        limit = getattr(model, "context_length", getattr(config, "context_length", None))
-        self.model, self.cache, self.limit = model, cache, limit
-        self.state, self.n_read = None, 0
+        self.limit = getattr(model, "context_length", getattr(config, "context_length", None))
+        self.model, self.n_read = model, 0
+        self.cache = model.new_cache() if cache else None
+        self.source, self.source_mask = source, source_mask
 
     def last(self, tokens: Tensor) -> Tensor:
         """(B, V) after tokens (B, T), which begin with those of the call before."""
-        if self.limit is not None and tokens.shape[1] > self.limit:
+        n, options = tokens.shape[1], {}
+        if self.limit is not None and n > self.limit:
             # Each token's position is another than before, so that nothing stored is of use.
-            logits, self.state = self.model(tokens[:, -self.limit :]), None
-        elif not self.cache:
-            logits = self.model(tokens)
+            tokens, self.cache = tokens[:, -self.limit :], None
+        if self.cache is not None:
+            tokens, self.n_read, options = tokens[:, self.n_read :], n, {"cache": self.cache}
+        if self.source is not None:
+            logits = self.model(self.source, tokens, self.source_mask, **options)[:, -1]
+        elif hasattr(self.model, "hidden"):
+            hidden = self.model.hidden(tokens, **options)[:, -1:]  # (B, 1, D)
+            logits = self.model.logits(hidden)[:, 0]
         else:
-            logits, self.state = self.model.read(tokens[:, self.n_read :], self.state)
-            self.n_read = tokens.shape[1]
-        if not (largest := logits[:, -1].amax(-1)).isfinite().all():
+            logits = self.model(tokens, **options)[:, -1]
+        largest = logits.amax(-1)  # NaN if any is
+        if not largest.isfinite().all():
             bad = largest[~largest.isfinite()][0].item()
-            raise ValueError(f"the largest logit after {tokens.shape[1]} tokens is {bad}")
-        return logits[:, -1]
+            raise ValueError(f"the largest logit after {n} tokens is {bad}")
+        return logits
 
 
 def _draw(logits, temperature, top_k, top_p, rng) -> Tensor:
@@ -122,26 +154,17 @@ def _draw(logits, temperature, top_k, top_p, rng) -> Tensor:
     if temperature == 0:
         return logits.argmax(-1)
     # In float64 on the CPU, one seed draws the same tokens whatever the device.
-    scaled = logits.double().cpu()
+    scaled = logits.cpu().double()
     scaled = (scaled - scaled.amax(-1, keepdim=True)) / temperature  # ≤ 0: no overflow
-    probs = keep_top(scaled, top_k, top_p).softmax(-1)
-    return torch.multinomial(probs, 1, generator=rng)[:, 0].to(logits.device)
+    if top_k is not None:
+        scaled = top_k_filter(scaled, top_k)
+    if top_p is not None:
+        scaled = top_p_filter(scaled, top_p)
+    return torch.multinomial(scaled.softmax(-1), 1, generator=rng)[:, 0].to(logits.device)
 
 
-def _check_top(top_k: int | None, top_p: float | None) -> None:
-    if top_k is not None and top_k < 1:
-        raise ValueError(f"top_k must be at least 1, got {top_k}")
-    if top_p is not None and not 0 < top_p <= 1:
-        raise ValueError(f"top_p must lie in (0, 1], got {top_p}")
-
-
-@contextlib.contextmanager
-def _asked(model: nn.Module) -> Iterator[None]:
-    """Within, the model is in evaluation mode; after it, each part is in the mode it had."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
+def _check_filters(top_k: int | None, top_p: float | None) -> None:
+    if top_k is not None:
+        whole("top_k", top_k)
+    if top_p is not None:
+        real("top_p", top_p, above=0, at_most=1)
