@@ -1,7 +1,9 @@
-"""The Transformer: our language model beside others of its size, and fused beside plain attention.
+"""`fit` beside a plain loop, our Transformer beside transformers', fused beside plain attention.
 
 Run by `make bench`; prints one line per measurement, the ratios included. On a CPU times are
-processor seconds of one thread, so that what else runs on the machine counts little.
+processor seconds of one thread, so that what else runs on the machine counts little. On a GPU the
+first lines are GPT-2 with 124 M parameters, T = 1024, B = 32, bfloat16: tokens per second and the
+peak of memory, eager and compiled.
 """
 
 from __future__ import annotations
@@ -9,11 +11,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import math
+import shutil
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -21,13 +26,15 @@ from unrolled.models.attention import attend
 from unrolled.models.reference_weights import load_reference_weights
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import preset
-from unrolled.training.cost import parameters
+from unrolled.training.fit import FitConfig, fit, next_token_loss
+from unrolled.training.schedule import cosine
 
 # (layers, D, heads, V, T, B): a model of the ladder, twice its width, and a large vocabulary.
 SHAPES = [(4, 128, 4, 89, 128, 8), (4, 256, 4, 89, 128, 8), (4, 256, 4, 8192, 128, 8)]
+SMALL = (2, 64, 2, 89, 64, 8)  # to compile
 LENGTHS = (1024, 2048, 4096, 8192)
 GPT2 = (12, 768, 12, 50_304, 1024, 32)  # V filled up to a multiple of 64
-ROUNDS = 12
+ROUNDS, LR = 8, 1e-4
 
 Step = Callable[[], None]
 
@@ -62,6 +69,176 @@ def ratio(times: dict[str, list[float]], ours: str, theirs: str) -> float:
     return statistics.median(t / o for t, o in pairs)
 
 
+def batches(shape: tuple[int, ...], seed: int = 0) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Random tokens (B, T) and the ones after them, as arrays on the CPU."""
+    *_, vocab_size, length, batch = shape
+    rng = np.random.default_rng(seed)
+    while True:
+        tokens = rng.integers(vocab_size, size=(batch, length + 1))
+        yield tokens[:, :-1], tokens[:, 1:]
+
+
+class PlainGPT2(nn.Module):
+    """GPT-2 as one would write it down: fused projections, torch's kernels, nothing else."""
+
+    def __init__(self, n_layers: int, width: int, n_heads: int, vocab_size: int, length: int, _=0):
+        super().__init__()
+        self.n_heads = n_heads
+        self.wte, self.wpe = nn.Embedding(vocab_size, width), nn.Embedding(length, width)
+        self.h = nn.ModuleList(
+            nn.ModuleDict({
+                "ln_1": nn.LayerNorm(width), "ln_2": nn.LayerNorm(width),
+                "c_attn": nn.Linear(width, 3 * width), "attn_proj": nn.Linear(width, width),
+                "c_fc": nn.Linear(width, 4 * width), "mlp_proj": nn.Linear(4 * width, width),
+            })
+            for _ in range(n_layers)
+        )  # fmt: skip
+        self.ln_f = nn.LayerNorm(width)
+        for p in self.parameters():
+            nn.init.normal_(p, std=0.02) if p.ndim > 1 else None
+
+    def forward(self, tokens: Tensor, targets: Tensor) -> Tensor:
+        """(B, T), (B, T) → the mean loss."""
+        x = self.wte(tokens) + self.wpe.weight[: tokens.shape[1]]
+        for b in self.h:
+            qkv = b.c_attn(b.ln_1(x)).unflatten(-1, (3, self.n_heads, -1)).permute(2, 0, 3, 1, 4)
+            y = F.scaled_dot_product_attention(*qkv, is_causal=True)  # (B, H, T, K)
+            x = x + b.attn_proj(y.transpose(1, 2).flatten(2))
+            x = x + b.mlp_proj(F.gelu(b.c_fc(b.ln_2(x)), approximate="tanh"))
+        logits = F.linear(self.ln_f(x), self.wte.weight)
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+    def as_published(self) -> dict[str, Tensor]:
+        """The weights by the names and in the layout of the published files."""
+        names = {"c_attn": "attn.c_attn", "attn_proj": "attn.c_proj", "c_fc": "mlp.c_fc",
+                 "mlp_proj": "mlp.c_proj"}  # fmt: skip
+        found = {}
+        for name, x in self.state_dict().items():
+            part = name.split(".")[-2]
+            transposed = part in names and x.ndim == 2
+            found[name.replace(part, names.get(part, part))] = x.T if transposed else x
+        return found
+
+
+def plain_loop(model: PlainGPT2, source: Iterable, n_steps: int, *, compiled: bool) -> list[float]:
+    """Training as one would write it down: the losses that it logs, every tenth and the first."""
+    device, losses = next(model.parameters()).device, []
+    cuda = device.type == "cuda"
+    groups = [
+        {"params": [p for p in model.parameters() if p.ndim >= 2], "weight_decay": 0.1},
+        {"params": [p for p in model.parameters() if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    optimizer = torch.optim.AdamW(groups, lr=LR, betas=(0.9, 0.95), fused=cuda)
+    run, source = torch.compile(model) if compiled else model, iter(source)
+
+    def draw() -> list[Tensor]:
+        pair = (torch.from_numpy(x.copy()) for x in next(source))
+        return [x.pin_memory().to(device, non_blocking=True) if cuda else x for x in pair]
+
+    batch = draw()
+    for step in range(n_steps):
+        for group in optimizer.param_groups:
+            group["lr"] = LR * cosine(step, n_steps, warmup_steps=2)
+        with torch.autocast(device.type, torch.bfloat16, enabled=cuda):
+            loss = run(*batch)
+        if step + 1 < n_steps:
+            batch = draw()  # while the device computes
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        if step % 10 == 0:
+            losses.append(loss.item())
+    return losses
+
+
+class Clocked:
+    """Batches that start a clock when batch `start` is drawn: what comes before it warms up."""
+
+    def __init__(self, source: Iterable, start: int, device: str) -> None:
+        self.source, self.start, self.device = source, start, device
+
+    def __iter__(self) -> Iterator:
+        for n, batch in enumerate(self.source):
+            if n == self.start:
+                self.begin = now(self.device)
+            yield batch
+
+    def seconds(self) -> float:
+        """Since then."""
+        return now(self.device) - self.begin
+
+
+def now(device: str) -> float:
+    """Processor seconds, or on the clock once the GPU is done."""
+    if device == "cpu":
+        return time.process_time()
+    torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def fit_against_plain_loop(
+    shape: tuple[int, ...], device: str, *, compiled: bool, rounds: int, n_steps: int, warm: int
+) -> None:
+    """The same training of the same model by `fit` and by `plain_loop`, in turns."""
+    n_layers, width, _, vocab_size, length, batch = shape
+    kind = "compiled" if compiled else "eager"
+    config = FitConfig(n_steps=n_steps, lr=LR, betas=(0.9, 0.95), weight_decay=0.1, grad_clip=1.0,
+                       schedule="cosine", warmup_steps=2, compile=compiled)  # fmt: skip
+    taken, peaks = {"plain": [], "fit": []}, {}
+    for n in range(rounds):
+        losses = {}
+        for name in ("plain", "fit") if n % 2 else ("fit", "plain"):
+            torch.manual_seed(0)
+            torch.compiler.reset() if n == 0 else None
+            plain = PlainGPT2(*shape[:5])
+            source = Clocked(batches(shape), warm, device)
+            if device == "cuda":
+                torch.cuda.empty_cache()
+                torch.cuda.reset_peak_memory_stats()
+            if name == "plain":
+                losses[name] = plain_loop(plain.to(device), source, n_steps, compiled=compiled)[0]
+            else:
+                ours = gpt2(shape)
+                load_reference_weights(ours, plain.as_published(), "gpt2")
+                history = fit(ours.to(device), source, config, progress=False).history
+                losses[name] = history.train_loss[0]
+            taken[name].append(source.seconds() / (n_steps - warm))
+            peaks[name] = torch.cuda.max_memory_allocated() / 2**30 if device == "cuda" else 0
+        # What is timed computes the same.
+        assert math.isclose(losses["fit"], losses["plain"], rel_tol=1e-2), losses
+    speed = {name: batch * length / statistics.median(times) for name, times in taken.items()}
+    memory = ", " + ", ".join(f"{n} {p:.1f} GiB" for n, p in peaks.items()) if peaks["fit"] else ""
+    print(
+        f"fit, {kind}, {device}, {n_layers} layers, D {width}, V {vocab_size}, T {length}, "
+        f"B {batch}: {speed['fit']:,.0f} tokens/s, plain loop {speed['plain']:,.0f}: "
+        f"× {ratio(taken, 'fit', 'plain'):.3f}{memory}"
+    )
+
+
+def gpt2(shape: tuple[int, ...]) -> TransformerLM:
+    """Ours of this shape, without dropout."""
+    n_layers, width, n_heads, vocab_size, length, _ = shape
+    return TransformerLM(
+        preset(
+            "gpt2", n_layers=n_layers, d_model=width, n_heads=n_heads, vocab_size=vocab_size,
+            context_length=length, dropout=0.0,
+        )
+    )  # fmt: skip
+
+
+def training_step(model: nn.Module, loss: Callable, tokens: Tensor) -> Step:
+    """Forward, backward and AdamW on the same tokens: a model alone, without a loop around it."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        loss(tokens[:, :-1], tokens[:, 1:]).backward()
+        optimizer.step()
+
+    return step
+
+
 def loss_of(logits: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
     """(inputs (B, T), targets (B, T)) → the mean loss."""
 
@@ -69,31 +246,6 @@ def loss_of(logits: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tensor], Te
         return F.cross_entropy(logits(inputs).flatten(0, 1), targets.flatten())
 
     return loss
-
-
-def loss_in_chunks(model: TransformerLM, rows: int) -> Callable[[Tensor, Tensor], Tensor]:
-    """The same mean loss, by torch's operation that holds the logits of `rows` tokens at a time."""
-
-    def loss(inputs: Tensor, targets: Tensor) -> Tensor:
-        x = model.stack(model.embed(inputs)).flatten(0, 1)
-        options = nn.LinearCrossEntropyOptions(batch_chunk_size=rows)
-        return F.linear_cross_entropy(x, model.head.weight, targets.flatten(), options=options)
-
-    return loss
-
-
-def training_step(model: nn.Module, loss: Callable, tokens: Tensor, **options) -> Step:
-    """Forward, backward and AdamW on the next tokens, in bfloat16 on a GPU, as a fit runs them."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, **options)
-
-    def step() -> None:
-        optimizer.zero_grad()
-        with torch.autocast(tokens.device.type, torch.bfloat16, enabled=tokens.is_cuda):
-            value = loss(tokens[:, :-1], tokens[:, 1:])
-        value.backward()
-        optimizer.step()
-
-    return step
 
 
 def against_transformers(shape: tuple[int, ...], rounds: int = ROUNDS) -> None:
@@ -108,12 +260,7 @@ def against_transformers(shape: tuple[int, ...], rounds: int = ROUNDS) -> None:
             attn_implementation="sdpa", bos_token_id=None, eos_token_id=None,
         )
     )  # fmt: skip
-    ours = TransformerLM(
-        preset(
-            "gpt2", n_layers=n_layers, d_model=width, n_heads=n_heads, vocab_size=vocab_size,
-            context_length=length, dropout=0.0,
-        )
-    )  # fmt: skip
+    ours = gpt2(shape)
     load_reference_weights(ours, reference.state_dict(), "gpt2")
     tokens = torch.randint(vocab_size, (batch, length + 1))
 
@@ -156,28 +303,28 @@ def _status(name: str) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith(name))
 
 
-def chunks_against_all_logits(rounds: int = 4) -> None:
-    """A training step with a vocabulary of GPT-2's size, by the way its loss is computed."""
-    torch.manual_seed(0)
-    config = preset(
-        "gpt2", n_layers=4, d_model=256, n_heads=4, context_length=128, vocab_size=50_304,
-        dropout=0.0,
-    )  # fmt: skip
-    model, tokens = TransformerLM(config), torch.randint(50_304, (8, 129))
-    losses = {"all logits": loss_of(model), "chunks": loss_in_chunks(model, 256)}
-    values, gradients = {}, {}
-    for name, loss in losses.items():
-        values[name] = loss(tokens[:, :-1], tokens[:, 1:])
-        gradients[name] = torch.autograd.grad(values[name], model.parameters())
-    torch.testing.assert_close(values["chunks"], values["all logits"])
-    torch.testing.assert_close(gradients["chunks"], gradients["all logits"], rtol=1e-4, atol=1e-6)
-    del values, gradients
-    steps = {name: training_step(model, loss, tokens) for name, loss in losses.items()}
-    times = side_by_side(steps, "cpu", rounds)
-    peaks = {name: peak_of(step, "cpu") for name, step in steps.items()}
+def chunks_against_all_logits(rounds: int = 3) -> None:
+    """Steps of `fit` with a vocabulary of GPT-2's size, by the way the loss is computed."""
+    shape, times, peaks = (4, 256, 4, 50_304, 128, 8), {"all": [], "chunks": []}, {}
+    losses = {"all": next_token_loss, "chunks": partial(next_token_loss, chunk_rows=256)}
+    config, found = FitConfig(n_steps=3, lr=LR), {}
+    for n in range(rounds):
+        for name, loss in losses.items():
+            torch.manual_seed(0)
+            model, source = gpt2(shape), Clocked(batches(shape), 1, "cpu")
+
+            def train(model=model, source=source, loss=loss, name=name) -> None:
+                found[name] = fit(model, source, config, loss=loss, progress=False).history
+
+            if n == 0:
+                peaks[name] = peak_of(train, "cpu")
+            else:
+                train()
+                times[name].append(source.seconds())
+    torch.testing.assert_close(found["chunks"].train_loss, found["all"].train_loss)
     print(
-        f"training step, D 256, V 50304, T 128, B 8: all logits {peaks['all logits']:.0f} MiB, in "
-        f"chunks {peaks['chunks']:.0f} MiB, × {ratio(times, 'chunks', 'all logits'):.2f} as fast"
+        f"fit, D 256, V 50304, T 128, B 8: all logits {peaks['all']:.0f} MiB, in chunks "
+        f"{peaks['chunks']:.0f} MiB, × {ratio(times, 'chunks', 'all'):.2f} as fast"
     )
 
 
@@ -210,87 +357,22 @@ def attention_step(implementation: str, *qkv: Tensor) -> Step:
     return step
 
 
-class PlainGPT2(nn.Module):
-    """GPT-2 as one would write it down: fused projections, torch's kernels, nothing else."""
-
-    def __init__(self, n_layers: int, width: int, n_heads: int, vocab_size: int, length: int):
-        super().__init__()
-        self.n_heads = n_heads
-        self.tokens, self.places = nn.Embedding(vocab_size, width), nn.Embedding(length, width)
-        self.blocks = nn.ModuleList(
-            nn.ModuleDict({
-                "norm1": nn.LayerNorm(width), "qkv": nn.Linear(width, 3 * width),
-                "out": nn.Linear(width, width), "norm2": nn.LayerNorm(width),
-                "up": nn.Linear(width, 4 * width), "down": nn.Linear(4 * width, width),
-            })
-            for _ in range(n_layers)
-        )  # fmt: skip
-        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocab_size, bias=False)
-        self.head.weight = self.tokens.weight
-        nn.init.normal_(self.tokens.weight, std=0.02)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        """(B, T) → (B, T, V)."""
-        x = self.tokens(tokens) + self.places.weight[: tokens.shape[1]]
-        for b in self.blocks:
-            qkv = b.qkv(b.norm1(x)).unflatten(-1, (3, self.n_heads, -1)).permute(2, 0, 3, 1, 4)
-            y = F.scaled_dot_product_attention(*qkv, is_causal=True)  # (B, H, T, K)
-            x = x + b.out(y.transpose(1, 2).flatten(2))
-            x = x + b.down(F.gelu(b.up(b.norm2(x)), approximate="tanh"))
-        return self.head(self.norm(x))
-
-
-def matrix_ceiling(size: int = 8192) -> float:
-    """Floating-point operations per second of a large bfloat16 matrix product."""
-    a, b = (torch.randn(size, size, device="cuda", dtype=torch.bfloat16) for _ in "ab")
-    times = side_by_side({"product": lambda: a @ b}, "cuda", 20)["product"]
-    return 2 * size**3 / statistics.median(times)
-
-
-def at_full_size() -> None:
-    """GPT-2 on a GPU, bfloat16, compiled: ours beside a plain one; a line for each."""
-    n_layers, width, _, vocab_size, length, batch = GPT2
-    config = preset("gpt2", vocab_size=vocab_size, dropout=0.0)
-    # 6 operations for each parameter but the table of positions, and attention's products: 12·L·D·T
-    # for a full square, of which a causal kernel does half.
-    count = parameters(config)["total"] - length * width
-    operations = 6 * count + 12 * n_layers * width * length // 2
-    ceiling = matrix_ceiling()
-    print(f"{torch.cuda.get_device_name()}: bf16 matrix product {ceiling / 1e12:.0f} TFLOP/s")
-    tokens = torch.randint(vocab_size, (batch, length + 1), device="cuda")
-    for compiled in (False, True):
-        times, peaks = {}, {}
-        # One after the other: two do not share the memory well.
-        for name in ("plain", "ours", "ours, loss in chunks"):
-            torch.manual_seed(0)
-            with torch.device("cuda"):
-                model = PlainGPT2(*GPT2[:5]) if name == "plain" else TransformerLM(config)
-            loss = loss_in_chunks(model, 4096) if "chunks" in name else loss_of(model)
-            loss = torch.compile(loss) if compiled else loss
-            step = training_step(model, loss, tokens, fused=True)
-            times |= side_by_side({name: step}, "cuda", 15)
-            peaks[name] = (peak_of(step, "cuda") + torch.cuda.memory_allocated() / 2**20) / 2**10
-            del model, loss, step
-            torch.cuda.empty_cache()
-        for name, taken in times.items():
-            rate = batch * length / statistics.median(taken)
-            print(
-                f"GPT-2 {'compiled' if compiled else 'eager'}, {name}: {rate / 1e3:.0f} k tokens/s "
-                f"({rate * operations / ceiling:.0%} of the product's), {peaks[name]:.1f} GiB"
-            )
-        for name in list(times)[1:]:
-            print(f"{name} × {ratio(times, name, 'plain'):.3f}")
-
-
 if __name__ == "__main__":
     torch.manual_seed(0)
     torch.set_num_threads(1)
     print(f"torch {torch.__version__}, one thread on the CPU; speeds, the other one = 1")
+    if torch.cuda.is_available():
+        torch.set_float32_matmul_precision("high")
+        print(torch.cuda.get_device_name())
+        for compiled in (False, True):
+            options = {"rounds": 3, "n_steps": 50, "warm": 20}
+            fit_against_plain_loop(GPT2, "cuda", compiled=compiled, **options)
+        fused_against_reference("cuda")
+    for shape in SHAPES[:2]:
+        fit_against_plain_loop(shape, "cpu", compiled=False, rounds=5, n_steps=8, warm=3)
+    if shutil.which("g++"):
+        fit_against_plain_loop(SMALL, "cpu", compiled=True, rounds=3, n_steps=30, warm=5)
     for shape in SHAPES:
         against_transformers(shape)
     chunks_against_all_logits()
     fused_against_reference("cpu")
-    if torch.cuda.is_available():
-        torch.set_float32_matmul_precision("high")
-        fused_against_reference("cuda")
-        at_full_size()
