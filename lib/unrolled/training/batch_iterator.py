@@ -55,9 +55,9 @@ class BatchIterator:
         self.ahead.extend(self._draw() for _ in range(n))
 
     def skip(self, n: int) -> None:
-        """Leave n batches out; none of them is moved to the device."""
+        """Leave n batches out; they are not moved to the device."""
         for _ in range(n):
-            self._next()
+            self.ahead.popleft() if self.ahead else self._next()
 
     def _draw(self) -> tuple[Batch, bool]:
         batch, begins = self._next()

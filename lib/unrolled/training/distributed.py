@@ -94,6 +94,7 @@ def _work(rank: int, function: Callable, arguments: tuple, n: int, folder: str, 
     os.environ.update(zip(names, map(str, (rank, rank, n, n)), strict=True))
     _enter(init_method=f"file://{folder}/group", rank=rank, world_size=n,
            timeout=timedelta(seconds=timeout))  # fmt: skip
+    dist.all_reduce(torch.zeros(1))  # nobody goes on, and maybe ends, before all are connected
     try:
         found = pickle.dumps(function(*arguments))
     except LostError:
@@ -193,7 +194,7 @@ class _DistributedTrainer(Trainer):
         super().__init__(model, batches, config, loss, valid)
         self.rank, self.n_processes = dist.get_rank(), dist.get_world_size()
         self.seed = config.seed + 1_000_003 * self.rank  # other masks of dropout
-        self.compared = False
+        self.batches.prefetch(1)  # so that its checksum is there
         self._compare()
         with self._contact():
             for tensor in model.state_dict().values():
@@ -210,9 +211,6 @@ class _DistributedTrainer(Trainer):
 
     def combine(self, totals: list[Tensor], weight: float | Tensor) -> tuple[list, Tensor]:
         """Σ nats and Σ weight of all processes; adds up the gradients, those that some has."""
-        if not self.compared:
-            self._compare()  # now with a checksum of the first batch
-            self.compared = True
         found = self._sum(torch.tensor([p.grad is not None for p in self.parameters]).int())
         for parameter, n in zip(self.parameters, found.tolist(), strict=True):
             if n and parameter.grad is None:
@@ -243,6 +241,7 @@ class _DistributedTrainer(Trainer):
         return contents | {name: [own[name] for own in everyones] for name in OWN}
 
     def save(self, path: str | Path) -> None:
+        self.read_losses()
         contents = self.contents()
         if self.rank == 0:
             checkpoints.save(path, contents, config=self.settings())
@@ -254,7 +253,7 @@ class _DistributedTrainer(Trainer):
 
     def _compare(self) -> None:
         """Raise ValueError in every process unless all were given the same."""
-        everyones = self._gather(self.settings() | {"step": self.step})
+        everyones = self._gather(self.settings())
         for rank, theirs in enumerate(everyones):
             keys = dict.fromkeys([*everyones[0], *theirs])
             pairs = {key: (theirs.get(key), everyones[0].get(key)) for key in keys}

@@ -79,25 +79,25 @@ def run(trainer: Trainer, checkpoint: str | Path | None, progress: bool | None) 
     with (
         fork_rng(trainer.seed, trainer.device),
         _progress_bar(progress, config.n_steps) as bar,
-        _stop_on_ctrl_c() as ctrl_c,
+        _stop_on_ctrl_c() as pressed,
     ):
         try:
             model.train()
             if checkpoint is not None and Path(checkpoint).exists():
                 trainer.resume(checkpoint)
             bar.update(trainer.step)
-            stop = trainer.step == config.n_steps
-            while not stop:
+            end = trainer.step == config.n_steps
+            while not end:
                 trainer.train_step()
-                stop, save = trainer.agree(ctrl_c.pressed > 0, trainer.save_is_due())
-                if trainer.step % config.eval_every == 0 or trainer.step == config.n_steps:
+                stop, save = trainer.agree(bool(pressed), trainer.save_is_due())
+                last = trainer.step == config.n_steps
+                end = stop or last
+                if last or trainer.step % config.eval_every == 0:
                     trainer.validate()
-                stop = stop or trainer.step == config.n_steps
-                if stop or save:
-                    trainer.read_losses()
-                if checkpoint is not None and (stop or save):
+                if checkpoint is not None and (end or save):
                     trainer.save(checkpoint)
                 bar.update(1)
+            trainer.read_losses()
         finally:
             trainer.finish()
             model.train(was_training)
@@ -239,7 +239,7 @@ class Trainer:
         return {
             "model": _state_dict(self.model),
             "optimizer": self.optimizer.state_dict(),
-            "rng": rng_state(self.device),
+            "rng": {name: g.get_state() for name, g in generators(self.device).items()},
             "history": asdict(self.history),
             "cache": None if self.cache is None else vars(self.cache),
             "step": self.step,
@@ -250,6 +250,7 @@ class Trainer:
         return time.perf_counter() - self.saved_at >= self.config.checkpoint_seconds
 
     def save(self, path: str | Path) -> None:
+        self.read_losses()
         checkpoints.save(path, self.contents(), config=self.settings())
         self.saved_at = time.perf_counter()
 
@@ -269,7 +270,8 @@ class Trainer:
             self.cache = self.model.new_cache()
             vars(self.cache).update(map_tensors(lambda x: x.to(self.device), saved["cache"]))
         self.start -= self.history.seconds[-1]
-        set_rng_state(saved["rng"], self.device)
+        for name, generator in generators(self.device).items():
+            generator.set_state(saved["rng"][name])
 
     def finish(self) -> None:
         """Put back the learning rates, and the best parameters if there are any."""
@@ -320,56 +322,49 @@ def map_tensors(function: Callable[[Tensor], Tensor], tree: object) -> object:
     return tree
 
 
+def generators(device: torch.device) -> dict[str, torch.Generator]:
+    """torch's default generators of the CPU and, if it is another, of the GPU."""
+    if device.type != "cuda":
+        return {"cpu": torch.default_generator}
+    index = torch.cuda.current_device() if device.index is None else device.index
+    return {"cpu": torch.default_generator, "cuda": torch.cuda.default_generators[index]}
+
+
 @contextlib.contextmanager
 def fork_rng(seed: int | None, device: torch.device) -> Iterator[None]:
     """Within, torch's default generators start from seed (None: go on); after it, as before."""
-    cuda = device.type == "cuda"
-    index = torch.cuda.current_device() if cuda and device.index is None else device.index
-    with torch.random.fork_rng([index] if cuda else []):
-        if seed is not None:
-            torch.default_generator.manual_seed(seed)
-            if cuda:
-                torch.cuda.default_generators[index].manual_seed(seed)
+    before = {generator: generator.get_state() for generator in generators(device).values()}
+    try:
+        for generator in before if seed is not None else ():
+            generator.manual_seed(seed)
         yield
-
-
-def rng_state(device: torch.device) -> dict[str, Tensor]:
-    """The states of torch's default generators for the CPU and, if it is another, the device."""
-    states = {"cpu": torch.get_rng_state()}
-    if device.type == "cuda":
-        states["cuda"] = torch.cuda.get_rng_state(device)
-    return states
-
-
-def set_rng_state(states: dict[str, Tensor], device: torch.device) -> None:
-    """Put back what `rng_state` returned."""
-    torch.set_rng_state(states["cpu"])
-    if device.type == "cuda":
-        torch.cuda.set_rng_state(states["cuda"], device)
+    finally:
+        for generator, state in before.items():
+            generator.set_state(state)
 
 
 @contextlib.contextmanager
-def _stop_on_ctrl_c() -> Iterator[SimpleNamespace]:
-    """Within, Ctrl-C counts in `pressed`, and the second one raises KeyboardInterrupt.
+def _stop_on_ctrl_c() -> Iterator[list[int]]:
+    """Within, Ctrl-C is appended to the list; the second one raises KeyboardInterrupt.
 
     In a thread, where no signal arrives, and where someone else handles it, nothing happens.
     """
-    count = SimpleNamespace(pressed=0)
+    pressed, before = [], signal.getsignal(signal.SIGINT)
 
-    def handle(*_: object) -> None:
-        count.pressed += 1
-        if count.pressed == 2:
-            raise KeyboardInterrupt
+    def handle(number: int, frame: object) -> None:
+        pressed.append(number)
+        if len(pressed) == 2:
+            before(number, frame)
 
-    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if not ours or threading.current_thread() is not threading.main_thread():
-        yield count
-        return
-    signal.signal(signal.SIGINT, handle)
+    in_main = threading.current_thread() is threading.main_thread()
+    ours = in_main and before is signal.default_int_handler
+    if ours:
+        signal.signal(signal.SIGINT, handle)
     try:
-        yield count
+        yield pressed
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if ours:
+            signal.signal(signal.SIGINT, before)
 
 
 def _progress_bar(progress: bool | None, n_steps: int) -> contextlib.AbstractContextManager:

@@ -1,0 +1,171 @@
+"""Losses of model and batch: one at a time, in chunks, compiled; and how often a device is read."""
+
+from __future__ import annotations
+
+import copy
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from torch.testing import assert_close
+from unrolled.data.batches import IGNORE
+from unrolled.models.transformer import TransformerLM
+from unrolled.models.transformer_config import preset
+from unrolled.training.batch_iterator import to_device
+from unrolled.training.fit import DivergedError, FitConfig, cross_entropy, fit
+from unrolled.training.losses import next_token_loss, per_target
+
+V, B, T = 29, 3, 7
+
+
+def lm(dtype=torch.float32, **changes):
+    torch.manual_seed(0)
+    options = dict(n_layers=2, d_model=12, n_heads=2, vocab_size=V, context_length=T, dropout=0.0)
+    return TransformerLM(preset("gpt2", **options | changes)).to(dtype)
+
+
+def batch(kind="plain", dtype=torch.float32):
+    rng = np.random.default_rng(1)
+    tokens = rng.integers(V, size=(B, T + 1))
+    inputs, targets = tokens[:, :-1], tokens[:, 1:]
+    if kind == "ignored":
+        targets = np.where(rng.random((B, T)) < 0.4, IGNORE, targets)
+    weights = {"masked": rng.random((B, T)) < 0.5, "weighted": rng.random((B, T))}.get(kind)
+    given = (inputs, targets) if weights is None else (inputs, targets, weights)
+    return to_device(given, torch.device("cpu"), dtype)
+
+
+def test_the_default_is_the_sum_of_cross_entropies_and_its_weight():
+    model, given = lm(torch.float64), batch("weighted", torch.float64)
+    total, weight = next_token_loss(model, given, None)
+    nats = cross_entropy(model(*given.inputs), given.targets)
+    assert_close(total, (nats * given.weights).sum(), rtol=0, atol=1e-12)
+    assert weight == pytest.approx(float(given.weights.sum()))
+    assert next_token_loss(model, batch())[1] == B * T
+
+
+@pytest.mark.parametrize("kind", ["plain", "ignored", "masked", "weighted"])
+@pytest.mark.parametrize("rows", [1, 5, 1000])
+def test_a_loss_in_chunks_and_its_gradients_are_those_of_all_logits(kind, rows):
+    given, results = batch(kind, torch.float64), []
+    for loss in (next_token_loss, partial(next_token_loss, chunk_rows=rows)):
+        model = lm(torch.float64)
+        total, weight = loss(model, given, None)
+        (total / weight).backward()
+        gradients = torch.cat([p.grad.flatten() for p in model.parameters()])
+        results.append((total.detach(), torch.tensor(weight), gradients))
+    for ours, theirs in zip(*results, strict=True):
+        assert_close(ours, theirs, rtol=0, atol=1e-10)
+
+
+def test_a_loss_in_chunks_computes_in_bfloat16_where_autocast_does():
+    model, given = lm(), batch()
+    exact, _ = next_token_loss(model, given)
+    with torch.autocast("cpu", torch.bfloat16):
+        rough, _ = next_token_loss(model, given, chunk_rows=5)
+    assert_close(rough.float(), exact, rtol=0.02, atol=0)
+    assert rough != exact
+
+
+def test_a_fit_takes_a_loss_of_model_and_batch_that_counts_otherwise():
+    """A step minimises the ratio of the two sums over all its batches."""
+
+    def first_position(model, batch, cache):
+        nats = cross_entropy(model(*batch.inputs), batch.targets)
+        return nats[:, 0].sum(), len(nats)
+
+    ours, theirs = lm(torch.float64), lm(torch.float64)
+    config = FitConfig(n_steps=2, lr=0.1, optimizer="sgd", grad_accum_steps=2, grad_clip=None)
+    given = [batch(), batch("weighted")]
+    data = [tuple(x for x in (b.inputs[0], b.targets, b.weights) if x is not None) for b in given]
+    history = fit(ours, data, config, loss=first_position).history
+    for step in range(2):
+        nats = torch.cat([cross_entropy(theirs(*b.inputs), b.targets)[:, 0] for b in given])
+        assert history.train_loss[step] == pytest.approx(nats.mean().item(), abs=1e-12)
+        gradients = torch.autograd.grad(nats.mean(), list(theirs.parameters()))
+        with torch.no_grad():
+            for parameter, gradient in zip(theirs.parameters(), gradients, strict=True):
+                parameter -= 0.1 * gradient
+    for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert_close(a, b, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", [next_token_loss, partial(next_token_loss, chunk_rows=5)])
+@pytest.mark.filterwarnings("ignore")  # of the compiler itself
+def test_a_compiled_fit_trains_as_a_plain_one(loss, monkeypatch):
+    """Traced, but run without generated code, so that no C compiler is needed here."""
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend))
+    given, losses = batch(), []
+    for compiled in (False, True):
+        config = FitConfig(n_steps=3, lr=0.01, compile=compiled)
+        data = [(given.inputs[0], given.targets)]
+        losses.append(fit(lm(n_layers=1), data, config, loss=loss).history.train_loss)
+    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
+    assert len(graphs) == 1  # model and loss together
+
+
+class Reads:
+    """Counts how often numbers are taken from tensors."""
+
+    def __init__(self, monkeypatch):
+        self.n = 0
+        for name in ("item", "tolist", "__bool__", "__float__", "__int__"):
+            monkeypatch.setattr(torch.Tensor, name, self.counted(getattr(torch.Tensor, name)))
+
+    def counted(self, method):
+        def count(tensor, *arguments):
+            self.n += 1
+            return method(tensor, *arguments)
+
+        return count
+
+
+@pytest.mark.parametrize("log_every", [1, 10, 7])
+def test_the_losses_are_read_once_an_interval_and_none_is_lost(log_every, monkeypatch):
+    torch.manual_seed(0)
+    tokens = torch.randint(V, (B, T + 1))
+    data = [(tokens[:, :-1], tokens[:, 1:])]
+    config = FitConfig(n_steps=20, lr=0.01, grad_accum_steps=3)
+    expected = fit(lm(), data, config).history
+    model, config = lm(), copy.copy(config)
+    object.__setattr__(config, "log_every", log_every)
+    monkeypatch.setattr("torch.optim.AdamW.step", lambda self: None)  # it reads its own counters
+    reads = Reads(monkeypatch)
+    history = fit(model, data, config).history
+    monkeypatch.undo()
+    # Each of the 60 batches, which are on the CPU, is asked whether a target is to be left out.
+    assert reads.n == math.ceil(20 / log_every) + 60
+    assert history.step == list(range(1, 21))
+    assert history.train_loss[0] == expected.train_loss[0]
+
+
+def test_a_loss_that_is_lost_is_noticed_at_the_interval_and_before_a_validation():
+    calls = []
+
+    def loss(logits, targets):
+        calls.append(1)
+        return cross_entropy(logits, targets) * (math.nan if len(calls) == 3 else 1)
+
+    given, validated = batch(), []
+    data = [(given.inputs[0], given.targets)]
+
+    def valid(model):
+        validated.append(len(calls))
+        return 1.0
+
+    for log_every, eval_every, noticed in ((10, 100, 10), (10, 5, 5), (1, 100, 3)):
+        calls.clear()
+        config = FitConfig(n_steps=20, lr=0.01, log_every=log_every, eval_every=eval_every)
+        with pytest.raises(DivergedError, match="training loss at step 3 is nan") as error:
+            fit(lm(), data, config, loss=per_target(loss), valid=valid)
+        assert error.value.history.step == [1, 2]
+        assert len(calls) == noticed
+    assert not validated
