@@ -14,7 +14,9 @@ from nbformat import NotebookNode, from_dict
 
 from chapter import Chapter, is_heading, tree
 
-KNOWN_TAGS = {"nbval-ignore-output", "long", "exercise", "raises-exception", "hide-input"}
+KNOWN_TAGS = {
+    *("nbval-ignore-output", "exact-numbers", "long", "exercise", "raises-exception", "hide-input")
+}
 SHORT, HARD = 20, 30
 MAX_BYTES = 1_500_000
 

@@ -6,6 +6,7 @@ import pytest
 from book.tools.notebooks import chapter_paths, read
 
 import rules_code
+import rules_numbers
 import rules_text
 from chapter import Chapter
 from prose_numbers import unfounded
@@ -30,6 +31,8 @@ RULES = [
     rules_text.has_one_title,
     rules_text.opens_as_every_chapter,
     rules_text.closes_as_every_chapter,
+    rules_numbers.numbers_survive_another_processor,
+    rules_numbers.no_assertion_depends_on_time,
     unfounded,
 ]
 

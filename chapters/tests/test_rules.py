@@ -12,6 +12,7 @@ from book.tools.notebooks.address import BOOTSTRAP, repository_url
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 import rules_code
+import rules_numbers
 import rules_text
 from chapter import Chapter
 from test_form import RULES
@@ -179,6 +180,12 @@ BAD = [
     ("closes_as_every_chapter", closing("## Where next", "## Exercises"), "closing sections"),
     ("closes_as_every_chapter", closing("## Where", "## More\n\na\n\n## Where"), "among or after"),
     ("closes_as_every_chapter", closing("- We counted.", "- We counted.\n" * 6), "6 points"),
+    (
+        "numbers_survive_another_processor",
+        code(outputs=[new_output("stream", name="stdout", text="0.12345678")]),
+        "0.12345678",
+    ),
+    ("no_assertion_depends_on_time", code("assert time.time() > 1"), "time.time() > 1"),
     ("unfounded", text("It is 4.25 bits."), "'4.25' was not computed"),
 ]
 
@@ -253,3 +260,100 @@ def test_glossary_and_bibliography_are_read():
 
 def test_good_notebook_is_valid_for_jupyter():
     nbformat.validate(chapter(good()).notebook)
+
+
+# ---- numbers and times -------------------------------------------------------------------------
+
+
+def printed(text: str, *tags: str) -> list:
+    return code(outputs=[new_output("stream", name="stdout", text=text)], tags=tags)
+
+
+def moving(data: str) -> list:
+    script = f'<figure><script type="application/json">{data}</script></figure>'
+    return code(outputs=html(script))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1.5289424e-03",
+        "9602457413351.",
+        "2,986,103 numbers",
+        "3\u202f809\u202f486",
+        "[0.30597570538]",
+    ],
+)
+def test_a_number_with_too_many_digits_is_found(text):
+    complaints = rules_numbers.numbers_survive_another_processor(chapter(printed(text)))
+    assert len(complaints) == 1
+    assert "exact-numbers" in complaints[0]
+    exact = chapter(printed(text, "exact-numbers"))
+    assert rules_numbers.numbers_survive_another_processor(exact) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["0.123456", "1.23457e+13", "38,400,000", "0.50000000", "1e-16", "1, 22, 333", "v1.2.3456789x",
+     "(12.5, 0.001234)", "0x7f12345678"],
+)  # fmt: skip
+def test_a_number_that_survives_is_left_alone(text):
+    assert rules_numbers.numbers_survive_another_processor(chapter(printed(text))) == []
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        '{"q": [[0.07664429396390915]]}',
+        '{"alts": ["the largest on the way 9602457413351."]}',
+        '{"lines": ["<text x=\\"3\\">322473026156383<\\/text>"]}',
+    ],
+)
+def test_a_number_inside_a_moving_figure_is_found(data):
+    assert rules_numbers.numbers_survive_another_processor(chapter(moving(data)))
+
+
+def test_the_indices_and_drawings_of_a_moving_figure_are_no_numbers_to_read():
+    data = '{"frames": [[0, 10, 36, 37], [123, 456, 789]], "lines": ["<path d=\\"1.2345678\\"/>"]}'
+    assert rules_numbers.numbers_survive_another_processor(chapter(moving(data))) == []
+
+
+def test_a_number_in_an_alternative_text_is_found():
+    figure = '<svg role="img" aria-label="up to 9602457413351"><text>3</text></svg>'
+    made = chapter(code(outputs=html(figure)))
+    assert rules_numbers.numbers_survive_another_processor(made)
+
+
+TIMER = "start = time.perf_counter()\nf()\nspent = time.perf_counter() - start\n"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        TIMER + "assert spent < 2",
+        TIMER + "ratio = spent / 3\nassert ratio < 10, 'slow'",
+        "times = []\nfor _ in range(3):\n    begin = time.process_time()\n    f()\n"
+        "    times.append(time.process_time() - begin)\nassert min(times) < 1",
+        "def seconds(f):\n    begin = time.monotonic_ns()\n    f()\n"
+        "    return time.monotonic_ns() - begin\nassert seconds(f) < seconds(g)",
+        "taken = {}\ntaken['a'] = time.time()\nrest = taken\nassert rest['a'] > 1",
+    ],
+)
+def test_an_assertion_on_a_time_is_found(source):
+    complaints = rules_numbers.no_assertion_depends_on_time(chapter(code(source)))
+    assert len(complaints) == 1
+    assert "busy machine" in complaints[0]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        TIMER + "print(spent)\nassert f() == 3",
+        TIMER + "spent = 3\nassert spent == 3",
+        "def f():\n    begin = time.time()\n    print(begin)\n    return 1\nassert f() == 1",
+        "def f():\n    start = time.perf_counter()\n    return 1\nstart = 2\nassert start == 2",
+        "time = 3\nassert time == 3",
+    ],
+)
+def test_an_assertion_on_something_else_is_left_alone(source):
+    assert rules_numbers.no_assertion_depends_on_time(chapter(code(source))) == []

@@ -33,6 +33,13 @@ def test_the_still_has_the_weights_of_the_first_mask(monkeypatch):
     assert '</script>"' not in bundle["text/html"]
 
 
+def test_numbers_are_stored_with_the_digits_that_every_processor_gives(monkeypatch):
+    nearly = Q + 1e-6 * torch.randn_like(Q)
+    one, other = (shown(monkeypatch, WORDS, q, K, V, masks=MASKS) for q in (Q, nearly))
+    assert one == other
+    assert "0.8415," in one["text/html"]
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
