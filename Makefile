@@ -10,7 +10,6 @@ PORT ?= 0
 OPEN ?= 1
 CHAPTERS := $(sort $(wildcard chapters/*.ipynb))
 BIN := .venv/bin
-COLAB := .venv-colab/bin
 # Two processes on two cores: one thread each is faster and keeps float sums in one order.
 export OMP_NUM_THREADS ?= 1
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
@@ -127,15 +126,23 @@ test-lib: .venv/.ready ## Tests of the library
 test-form: .venv/.ready ## Form of the notebooks, and the exercises with their wrong answers
 	$(BIN)/python -m pytest -q -n 2 chapters/tests
 
-NBVAL := -q --nbval-cell-timeout=120 -n 2 --dist loadscope -p no:cacheprovider $(CHAPTERS)
 .PHONY: test-notebooks
 test-notebooks: .venv/.ready ## Run every chapter and compare with its stored outputs
 	UNROLLED_STATIC=1 $(BIN)/python -m pytest --nbval --nbval-current-env \
-	  --nbval-sanitize-with chapters/tests/sanitize.cfg $(NBVAL)
+	  --nbval-sanitize-with chapters/tests/sanitize.cfg --nbval-cell-timeout=120 -q -n 2 \
+	  --dist loadscope -p no:cacheprovider $(CHAPTERS)
 
 .PHONY: test-colab
-test-colab: .venv/.ready .venv-colab/.ready ## Run every chapter with Colab's versions of the notebook stack
-	$(COLAB)/python -m pytest --nbval-lax --nbval-current-env $(NBVAL)
+test-colab: .venv/.ready .venv-colab/.ready ## With Colab's versions and the library's wheel: changed chapters, others in part
+	$(BIN)/python -m book.tools.notebooks.colab
+
+.PHONY: test-colab-all
+test-colab-all: .venv/.ready .venv-colab/.ready ## The same with all cells of all chapters; writes the record of it
+	$(BIN)/python -m book.tools.notebooks.colab --all
+
+.PHONY: test-processors
+test-processors: .venv/.ready ## Compare the chapters as on an older processor, with one thread and two (long)
+	$(BIN)/python -m book.tools.notebooks.processors $(ONLY)
 
 .PHONY: test-browser
 test-browser: .venv/.ready html browser ## The built book in a real browser (SCREENSHOTS=1: pictures)
@@ -151,6 +158,14 @@ bench: .venv/.ready ## Benchmarks, side by side in one run, as ratios
 chapters: .venv/.ready ## Execute the chapters in place (ONLY=chapters/07_backprop.ipynb for one)
 	@$(BIN)/python -m book.tools.notebooks.execute $(ONLY)
 	@$(BIN)/ruff format --quiet chapters
+
+.PHONY: chapter exercise publish
+chapter: .venv/.ready ## Begin a chapter as a draft (NAME=03_perplexity)
+	@$(BIN)/python -m book.tools.notebooks.skeleton chapter $(NAME)
+exercise: .venv/.ready ## Begin an exercise (NAME=c03_perplexity/two_tokenisers)
+	@$(BIN)/python -m book.tools.notebooks.skeleton exercise $(NAME)
+publish: .venv/.ready ## Make a draft a chapter of the book (NAME=03_perplexity)
+	@$(BIN)/python -m book.tools.notebooks.skeleton publish $(NAME)
 
 .PHONY: results
 results: .venv/.ready ## Run the recorded experiments again (ONLY=ladder_ngram for one), and write the pages made from them

@@ -52,7 +52,7 @@ class Number:
 
 
 def unfounded(chapter: Chapter) -> list[str]:
-    """A complaint for each number of the prose that neither outputs nor code hold."""
+    """Every number in prose stands in an output of the notebook, or in its code."""
     known = sorted(set(computed(chapter)))
     complaints = []
     for index, sentence in sentences(chapter):

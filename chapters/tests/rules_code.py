@@ -7,7 +7,7 @@ import builtins
 import re
 from collections import defaultdict
 
-from book.tools.notebooks import METADATA, tags
+from book.tools.notebooks import METADATA, is_draft, tags
 from book.tools.notebooks.address import BOOTSTRAP, repository_url
 from book.tools.notebooks.exercise_cells import of_chapter, render
 from nbformat import NotebookNode, from_dict
@@ -22,6 +22,7 @@ MAX_BYTES = 1_500_000
 
 
 def executed_in_order(chapter: Chapter) -> list[str]:
+    """Every code cell was run, once, from top to bottom."""
     counts = [cell.execution_count for _, cell in chapter.code]
     if counts == list(range(1, len(counts) + 1)):
         return []
@@ -29,6 +30,7 @@ def executed_in_order(chapter: Chapter) -> list[str]:
 
 
 def no_error_and_no_warning_is_stored(chapter: Chapter) -> list[str]:
+    """No output is an error (unless the cell is tagged `raises-exception`) or a warning."""
     found = []
     for index, cell in chapter.code:
         for output in cell.outputs:
@@ -40,8 +42,10 @@ def no_error_and_no_warning_is_stored(chapter: Chapter) -> list[str]:
 
 
 def metadata_is_clean(chapter: Chapter) -> list[str]:
+    """Metadata, cell ids and tags are those that `make chapters` writes; tags are known ones."""
     found = []
-    if chapter.notebook.metadata != from_dict(METADATA):
+    draft = {"draft": True} if is_draft(chapter.notebook) else {}
+    if chapter.notebook.metadata != from_dict(METADATA | draft):
         found.append("the notebook's metadata is not the fixed one; run `make chapters`")
     ids = [cell.get("id") for cell in chapter.cells]
     if None in ids or len(set(ids)) < len(ids):
@@ -55,6 +59,7 @@ def metadata_is_clean(chapter: Chapter) -> list[str]:
 
 
 def first_code_cell_is_the_bootstrap(chapter: Chapter) -> list[str]:
+    """The first code cell begins with the lines that install the library on Colab."""
     first = chapter.code[0][1].source if chapter.code else ""
     if first.startswith(BOOTSTRAP.format(url=repository_url())):
         return []
@@ -62,6 +67,7 @@ def first_code_cell_is_the_bootstrap(chapter: Chapter) -> list[str]:
 
 
 def imports_stand_in_the_first_code_cell(chapter: Chapter) -> list[str]:
+    """All imports stand in the first code cell."""
     return [
         f"cell {index} imports late ({ast.unparse(node)}); move it to the first code cell"
         for index, cell in chapter.code[1:]
@@ -71,6 +77,7 @@ def imports_stand_in_the_first_code_cell(chapter: Chapter) -> list[str]:
 
 
 def prose_leads_code(chapter: Chapter) -> list[str]:
+    """Prose comes before code: under every heading, and after two code cells in a row."""
     found, in_a_row = [], 0
     for index, cell in enumerate(chapter.cells):
         in_a_row = in_a_row + 1 if cell.cell_type == "code" else 0
@@ -87,6 +94,7 @@ def _ends_in_prose(cell: NotebookNode | None) -> bool:
 
 
 def cells_are_short(chapter: Chapter) -> list[str]:
+    """A code cell has at most 20 lines, or 30 with the tag `long`."""
     found = []
     for index, cell in chapter.code[1:]:  # the first holds all imports
         n = sum(bool(line.strip()) for line in cell.source.splitlines())
@@ -98,7 +106,7 @@ def cells_are_short(chapter: Chapter) -> list[str]:
 
 
 def names_have_one_meaning(chapter: Chapter) -> list[str]:
-    """Within one notebook: nothing defined twice, nothing imported and then defined."""
+    """Within a notebook no name is defined twice, or imported and then defined."""
     found, seen = [], set(dir(builtins))
     for index, cell in chapter.code:
         for node in tree(cell).body:
@@ -117,7 +125,7 @@ def _definitions(cell: NotebookNode) -> list[str]:
 
 
 def defined_in_two_notebooks(chapters: list[Chapter]) -> list[str]:
-    """A concept is built once, in its chapter; a later one imports it."""
+    """A concept is built once, in its chapter; a later chapter imports it from the library."""
     places = defaultdict(list)
     for chapter in chapters:
         for name in {name for _, cell in chapter.code for name in _definitions(cell)}:
@@ -130,6 +138,7 @@ def defined_in_two_notebooks(chapters: list[Chapter]) -> list[str]:
 
 
 def ignored_outputs_are_asserted(chapter: Chapter) -> list[str]:
+    """A cell whose output is not compared asserts something, or the next cell does."""
     found = []
     for place, (index, cell) in enumerate(chapter.code):
         both = [c for _, c in chapter.code[place : place + 2]]
@@ -140,6 +149,7 @@ def ignored_outputs_are_asserted(chapter: Chapter) -> list[str]:
 
 
 def figures_have_alternative_text(chapter: Chapter) -> list[str]:
+    """Every figure is shown by `figures.show` or `explore`, with alternative text."""
     found = []
     for index, cell in chapter.code:
         for output in cell.outputs:
@@ -161,6 +171,7 @@ def _drawings_without_text(html: str) -> list[str]:
 
 
 def moving_figures_are_stored_in_the_pages_form(chapter: Chapter) -> list[str]:
+    """A figure that moves is stored as the page shows it, never as a live widget."""
     found = []
     if "widgets" in chapter.notebook.metadata:
         found.append("the notebook stores widget state; run `make chapters`")
@@ -174,6 +185,7 @@ def moving_figures_are_stored_in_the_pages_form(chapter: Chapter) -> list[str]:
 
 
 def the_file_is_small(chapter: Chapter) -> list[str]:
+    """A notebook has at most 1.5 MB."""
     size = chapter.path.stat().st_size
     if size <= MAX_BYTES:
         return []
@@ -181,6 +193,7 @@ def the_file_is_small(chapter: Chapter) -> list[str]:
 
 
 def exercises_are_in_step_with_their_files(chapter: Chapter) -> list[str]:
+    """The cells of the exercises are what their files give."""
     written = [(cell.id, cell.source, tags(cell)) for cell in chapter.cells]
     fresh = from_dict(chapter.notebook)
     render(fresh, of_chapter(chapter.path))

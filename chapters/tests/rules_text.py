@@ -6,7 +6,7 @@ import difflib
 import re
 from functools import cache
 
-from book.tools.notebooks import ROOT
+from book.tools.notebooks import ROOT, number
 from sphinx.util.nodes import _make_id
 
 from chapter import Chapter, items, without_fences
@@ -22,7 +22,7 @@ _MYST = {
 
 
 def plain_markdown(chapter: Chapter) -> list[str]:
-    """No MyST: it shows raw in Jupyter and Colab."""
+    """Markdown is plain: MyST's roles and directives show raw in Jupyter and Colab."""
     return [
         f"cell {index} holds {what} of MyST ({match[0].strip()!r}); write plain Markdown"
         for index, cell in enumerate(chapter.cells)
@@ -33,6 +33,7 @@ def plain_markdown(chapter: Chapter) -> list[str]:
 
 
 def links_lead_somewhere(chapter: Chapter) -> list[str]:
+    """Links lead to a file, heading, source or term that is there; images are our own."""
     found = []
     for index, cell in enumerate(chapter.cells):
         if cell.cell_type == "markdown":
@@ -99,27 +100,28 @@ def glossary() -> frozenset[str]:
 
 
 def opens_as_every_chapter(chapter: Chapter) -> list[str]:
-    """'# 7. Title', a promise, what you need, at most five outcomes, the minutes it takes."""
+    """The opening: '# 7. Title', a promise, what you need, one to five outcomes, the minutes."""
     found, opening = [], chapter.opening
-    number = int(re.match(r"\d*", chapter.path.stem)[0] or 0)
+    n = number(chapter.path.stem)
     title, _, rest = opening.partition("\n")
-    if not re.fullmatch(rf"# {number}\. \S.*", title):
-        found.append(f"the first line is {title!r}, expected '# {number}. Title'")
+    if not re.fullmatch(rf"# {n}\. \S.*", title):
+        found.append(f"the first line is {title!r}, expected '# {n}. Title'")
     promise = rest.strip().split("\n\n")[0]
     if not re.match(r"[^\W\d_]|[“\"*\[]", promise) or len(items(promise)):
         found.append(f"after the title comes the promise, one sentence; got {promise[:60]!r}")
     if not re.search(r"you need", opening, re.IGNORECASE):
         found.append("the opening does not say what you need ('What you need')")
     if not 1 <= len(items(opening)) <= 5:
-        n = len(items(opening))
-        found.append(f"the opening lists {n} outcomes; expected a list of one to five")
+        found.append(
+            f"the opening lists {len(items(opening))} outcomes; expected a list of one to five"
+        )
     if not re.search(r"\d+\s*(?:–\s*\d+\s*)?(?:minutes?|seconds?)|\bone minute\b", opening):
         found.append("the opening does not say how long the chapter runs ('2 minutes on …')")
     return found
 
 
 def closes_as_every_chapter(chapter: Chapter) -> list[str]:
-    """The five closing sections, once each, in order; a summary of at most five points."""
+    """The five closing sections stand at the end, in order; the summary has one to five points."""
     found = []
     headings = [h for h in chapter.headings(2) if h.startswith(CLOSING)]
     order = [next(c for c in CLOSING if h.startswith(c)) for h in headings]
@@ -134,5 +136,6 @@ def closes_as_every_chapter(chapter: Chapter) -> list[str]:
 
 
 def has_one_title(chapter: Chapter) -> list[str]:
+    """The title is the only heading of level 1."""
     titles = chapter.headings(1)
     return [] if len(titles) == 1 else [f"headings of level 1: {titles}; expected the title alone"]

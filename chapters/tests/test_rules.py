@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from pathlib import Path
 
 import nbformat
@@ -15,7 +16,7 @@ import rules_code
 import rules_numbers
 import rules_text
 from chapter import Chapter
-from test_form import RULES
+from rules import RULES
 
 OPENING = """\
 # 90. A good chapter
@@ -203,6 +204,12 @@ def test_a_notebook_that_breaks_the_rule_is_told_so(name, cells, says):
     complaints = rule(chapter(copy.deepcopy(cells)))
     assert len(complaints) == 1
     assert says in complaints[0]
+
+
+def test_every_rule_says_in_one_line_what_it_holds():
+    for rule in (*RULES, rules_code.defined_in_two_notebooks):
+        first = (rule.__doc__ or "").strip().splitlines()[0]
+        assert re.fullmatch(r"[A-Z].*\.", first), rule.__name__
 
 
 def test_every_rule_is_proved_to_fail():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -17,13 +18,19 @@ from book.tools.notebooks import (
     address,
     clean,
     exercise_cells,
+    is_draft,
+    number,
     read,
+    skeleton,
     write,
 )
 from book.tools.notebooks.execute import execute, from_text, prepare
 from nbclient.exceptions import CellExecutionError
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from unrolled.teaching import exercises
+
+from chapter import Chapter
+from rules import RULES
 
 BACKPROP = CHAPTERS / "07_backprop.ipynb"
 DRAFT = """\
@@ -215,3 +222,59 @@ def test_neighbouring_pieces_of_one_stream_are_joined():
         piece.name = name
     notebook = clean(new_notebook(cells=[new_code_cell("1", outputs=pieces)]))
     assert [o.text for o in notebook.cells[0].outputs] == ["bc", "d"]
+
+
+# ---- skeletons ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def beginning(tmp_path, monkeypatch):
+    """The tool that makes drafts, working in an empty folder."""
+    for name, folder in {"ROOT": ".", "CHAPTERS": "chapters", "HOME": "exercises"}.items():
+        (tmp_path / folder).mkdir(exist_ok=True)
+        monkeypatch.setattr(skeleton, name, tmp_path / folder)
+    return tmp_path
+
+
+def test_a_new_chapter_keeps_every_rule_as_a_draft(beginning):
+    path, package = skeleton.make_chapter("90_begun")
+    made = Chapter(CHAPTERS / path.name, read(path))  # its links lead out of chapters/
+    small = [rule for rule in RULES if rule.__name__ != "the_file_is_small"]
+    assert {rule.__name__: said for rule in small if (said := rule(made))} == {}
+    assert is_draft(made.notebook)
+    assert "order = ()" in package.read_text("utf8")
+    assert not write(made.notebook, path), "a draft is clean, and stays a draft"
+    skeleton.publish("90_begun")
+    assert not is_draft(read(path))
+    with pytest.raises(SystemExit, match="is there already"):
+        skeleton.make_chapter("90_begun")
+
+
+def test_a_new_exercise_passes_the_tests_of_exercises(beginning):
+    package = beginning / "exercises" / "c01_chain_rule" / "__init__.py"
+    package.parent.mkdir()
+    package.write_text("order = ()\n", "utf8")
+    for name in ("one", "two"):
+        skeleton.make_exercise(f"c01_chain_rule/{name}")
+    assert package.read_text("utf8") == 'order = ("one", "two")\n'
+    program = [sys.executable, "-m", "pytest", "-q", "-x", "chapters/tests/test_exercises.py"]
+    environment = os.environ | {"EXERCISES": str(beginning / "exercises")}
+    done = subprocess.run(program, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:]
+
+
+@pytest.mark.parametrize("name", ["perplexity", "3_perplexity", "03-perplexity", "c03_perplexity"])
+def test_a_chapter_with_another_name_is_refused(name, beginning):
+    with pytest.raises(SystemExit, match="named like 03_perplexity"):
+        skeleton.make_chapter(name)
+
+
+def test_an_exercise_without_its_chapter_is_refused(beginning):
+    with pytest.raises(SystemExit, match="make chapter NAME=03_perplexity"):
+        skeleton.make_exercise("c03_perplexity/two_tokenisers")
+
+
+def test_numbers_of_chapters_are_shown_without_their_zero():
+    assert [number(s) for s in ("03_a", "10_b", "02b_c", "c02b_c")] == ["3", "10", "2b", "2b"]
+    with pytest.raises(ValueError, match="named like"):
+        number("appendix")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -21,6 +22,24 @@ def chapter_paths(names: Iterable[str] = ()) -> list[Path]:
     """The notebooks named (paths, or beginnings such as 07), or all, in the book's order."""
     everything = sorted(CHAPTERS.glob("[0-9]*.ipynb"))
     return [_find(name, everything) for name in names] or everything
+
+
+def published() -> list[Path]:
+    """The chapters that are in the book, in its order: all but the drafts."""
+    return [path for path in chapter_paths() if not is_draft(read(path))]
+
+
+def is_draft(notebook: NotebookNode) -> bool:
+    """Whether the notebook says that it is not in the book yet."""
+    return bool(notebook.metadata.get("draft"))
+
+
+def number(stem: str) -> str:
+    """A chapter's number as it is shown: '3' of 03_perplexity, '2b' of 02b_smoothing."""
+    found = re.match(r"c?0*(\d+[a-z]?)_", stem)
+    if not found:
+        raise ValueError(f"a chapter is named like 03_perplexity or 02b_smoothing, not {stem!r}")
+    return found[1]
 
 
 def _find(name: str, everything: list[Path]) -> Path:
@@ -49,10 +68,12 @@ def write(notebook: NotebookNode, path: Path) -> bool:
 def clean(notebook: NotebookNode) -> NotebookNode:
     """The notebook without what differs from machine to machine; changed in place.
 
-    The metadata becomes METADATA; of a cell's metadata only the tags stay; outputs lose their
-    metadata, and neighbouring pieces of one stream become one.
+    The metadata becomes METADATA, with the mark of a draft if there is one; of a cell's metadata
+    only the tags stay; outputs lose their metadata, and neighbouring pieces of one stream become
+    one.
     """
-    notebook.metadata = nbformat.from_dict(METADATA)
+    draft = {"draft": True} if is_draft(notebook) else {}
+    notebook.metadata = nbformat.from_dict(METADATA | draft)
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     for cell in notebook.cells:
         tags = cell.metadata.get("tags", [])

@@ -27,6 +27,7 @@ from unrolled.teaching.exercises.engine.marking import outcomes_of
 from unrolled.teaching.exercises.engine.wire import decode
 
 from book.tools.notebooks import chapter_paths, read, tags, write
+from book.tools.notebooks import number as chapter_number
 
 TAG = "exercise"
 WIDTH = 78  # columns of an example's code
@@ -81,7 +82,7 @@ def cells(exercise: Exercise, number: int) -> list[NotebookNode]:
 
 def statement(exercise: Exercise, number: int) -> str:
     """The heading, the statement, and the visible tests as examples."""
-    chapter = int(re.search(r"\d+", exercise.chapter).group())
+    chapter = chapter_number(exercise.chapter)
     plural = "" if exercise.points == 1 else "s"
     about = f"{exercise.kind}, {'★' * exercise.level}, {exercise.points} point{plural}"
     heading = f"### Exercise {chapter}.{number} · {exercise.title} ({about})"

@@ -1,0 +1,212 @@
+"""Run the chapters as Colab does: with its versions, and with the library as an installed wheel.
+
+    python -m book.tools.notebooks.colab          what `make test-colab` does
+    python -m book.tools.notebooks.colab --all    all cells of all chapters, and write the record
+
+The chapters run in an empty folder, so that nothing of the checkout can help them. All cells run
+where something has changed since they last did: the chapter's code, a module of the library that it
+imports, or the versions. Of the other chapters run the set-up cell and the figures that can be had
+within QUICK seconds. What has run is known from `colab.json` beside this file, which `--all` writes
+and whoever changes many chapters commits, and from `_build/colab.json`, which every run adds to.
+So a fresh checkout runs in full what has changed since the committed record, and skips no chapter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import hashlib
+import importlib.util
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from xml.etree import ElementTree
+
+import nbformat
+from nbformat import NotebookNode
+
+from book.tools.notebooks import ROOT, chapter_paths, read
+from book.tools.notebooks.slices import figure_cells, needed
+
+COLAB = ROOT / ".venv-colab" / "bin" / "python"
+LIBRARY = ROOT / "lib" / "unrolled"
+RECORD = Path(__file__).with_name("colab.json")
+LOCAL = ROOT / "_build" / "colab.json"
+QUICK = 2.0  # seconds of computing for the figures of a chapter that has not changed
+
+
+# ---- what has changed --------------------------------------------------------------------------
+
+
+def digest(path: Path, notebook: NotebookNode) -> str:
+    """A hash of what decides how a chapter runs: its code, its part of the library, the pins."""
+    code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    parts = ["\0".join(code).encode(), *(file.read_bytes() for file in library_files(path, code))]
+    parts += [(ROOT / "requirements-colab.lock").read_bytes(), _torch().encode()]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+
+
+def library_files(path: Path, code: list[str]) -> list[Path]:
+    """The modules that the code imports, those that they import, and the files beside them.
+
+    With the exercises' engine, which finds them by name, come the exercises of this chapter.
+    """
+    source = "\n".join(line for text in code for line in text.splitlines() if line[:1] not in "%!")
+    source = source.replace("    %pip", "    pass  # ")
+    todo, seen = set(_imports(source, "")), set()
+    exercises = LIBRARY / "teaching" / "exercises" / f"c{path.stem}"
+    while todo:
+        module = todo.pop()
+        seen.add(module)
+        todo |= set(_imports(module.read_text("utf8"), _package(module))) - seen
+    beside = {
+        file
+        for module in seen
+        for file in module.parent.glob("*")
+        if file.is_file() and file.suffix not in {".py", ".pyc"}
+    }
+    return sorted(seen | beside | set(exercises.glob("*.py")))
+
+
+def _package(module: Path) -> str:
+    return ".".join(("unrolled", *module.relative_to(LIBRARY).parts[:-1]))
+
+
+def _imports(source: str, package: str) -> list[Path]:
+    """The files of our library that a program imports by name, with their packages' own."""
+    names = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                base = importlib.util.resolve_name("." * node.level + base, package)
+            names |= {base} | {f"{base}.{alias.name}" for alias in node.names}
+    found = []
+    for name in names:
+        first, *parts = name.split(".")
+        for n in range(len(parts) + 1) if first == "unrolled" else ():
+            folder = LIBRARY.joinpath(*parts[:n])
+            found += [f for f in (folder / "__init__.py", folder.with_suffix(".py")) if f.exists()]
+    return found
+
+
+@cache
+def _torch() -> str:
+    lines = (ROOT / "requirements.txt").read_text("utf8").splitlines()
+    return next(line for line in lines if line.startswith("torch=="))
+
+
+# ---- what to run -------------------------------------------------------------------------------
+
+
+def reduced(notebook: NotebookNode, seconds: dict[str, float]) -> NotebookNode:
+    """The notebook with its set-up cell and the figures whose cells take QUICK seconds together.
+
+    seconds: by cell id, of the cells that take long enough to be worth noting.
+    """
+    chosen: set[int] = set(needed(notebook, []))
+    for cells in sorted((needed(notebook, [i]) for i in figure_cells(notebook)), key=len):
+        more = chosen | set(cells)
+        if sum(seconds.get(notebook.cells[i].id, 0) for i in more) <= QUICK:
+            chosen = more
+    short = nbformat.from_dict(notebook)
+    short.cells = [short.cells[i] for i in sorted(chosen)]
+    return short
+
+
+def known(path: Path) -> dict[str, dict]:
+    """A record: by chapter, its digest when all its cells last ran, and its slow cells' seconds."""
+    return json.loads(path.read_text("utf8")) if path.exists() else {}
+
+
+# ---- running -----------------------------------------------------------------------------------
+
+
+def install_library() -> None:
+    """Build the library's wheel from a copy of its files, and install it in Colab's environment."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, "lib")
+        unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info", "build", "tests")
+        shutil.copytree(ROOT / "lib", copy, ignore=unwanted)
+        options = ["--quiet", "--no-deps", "--disable-pip-version-check"]
+        wheel = ["wheel", *options, "--no-build-isolation", "--wheel-dir", folder, str(copy)]
+        subprocess.run([sys.executable, "-m", "pip", *wheel], check=True)
+        built = next(Path(folder).glob("*.whl"))
+        install = ["install", *options, "--force-reinstall", str(built)]
+        subprocess.run([COLAB, "-m", "pip", *install], check=True)
+
+
+def run(notebooks: dict[str, NotebookNode]) -> tuple[int, dict[str, dict[str, float]]]:
+    """The exit code of running them all, and chapter -> cell id -> seconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        for stem, notebook in notebooks.items():
+            nbformat.write(notebook, Path(folder, f"{stem}.ipynb"))
+        where = "import pathlib, unrolled; print(pathlib.Path(unrolled.__file__).parents[1].name)"
+        found = subprocess.run([COLAB, "-c", where], cwd=folder, capture_output=True, text=True)
+        if found.stdout.strip() != "site-packages":
+            raise SystemExit(
+                f"the library is not the installed wheel: {found.stdout}{found.stderr}"
+            )
+        command = [
+            *(COLAB, "-m", "pytest", "-q", "--nbval-lax", "--nbval-current-env"),
+            *("--nbval-cell-timeout=120", "-p", "no:cacheprovider", "-n", "2"),
+            *(
+                "--dist",
+                "loadscope",
+                "--junitxml=times.xml",
+                *sorted(f"{s}.ipynb" for s in notebooks),
+            ),
+        ]
+        code = subprocess.run(command, cwd=folder).returncode
+        return code, _seconds(Path(folder, "times.xml"), notebooks)
+
+
+def _seconds(report: Path, notebooks: dict[str, NotebookNode]) -> dict[str, dict[str, float]]:
+    """The cells that took half a second or longer, by chapter and cell id."""
+    slow: dict[str, dict[str, float]] = {stem: {} for stem in notebooks}
+    for case in ElementTree.parse(report).iter("testcase") if report.exists() else ():
+        stem = case.get("classname").removesuffix(".ipynb")
+        code = [c for c in notebooks[stem].cells if c.cell_type == "code"]
+        cell = code[int(case.get("name").removeprefix("Cell "))]
+        if float(case.get("time")) >= 0.5:
+            slow[stem][cell.id] = round(float(case.get("time")), 1)
+    return slow
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--all", action="store_true", help="all cells, and write the record")
+    everything = parser.parse_args().all
+    record, local = known(RECORD), known(LOCAL)
+    whole, short, digests = {}, {}, {}
+    for path in chapter_paths():
+        notebook = read(path)
+        digests[path.stem] = digest(path, notebook)
+        seen = [r[path.stem] for r in (record, local) if path.stem in r]
+        same = [entry for entry in seen if entry["digest"] == digests[path.stem]]
+        if everything or not same:
+            whole[path.stem] = notebook
+        else:
+            short[path.stem] = reduced(notebook, same[0]["seconds"])
+    print(
+        f"colab: all cells of {', '.join(whole) or 'no chapter'}; of {len(short)} others the quick"
+    )
+    install_library()
+    code, seconds = run(whole | short)
+    if code == 0:
+        done = {s: {"digest": digests[s], "seconds": seconds[s]} for s in sorted(whole)}
+        LOCAL.parent.mkdir(exist_ok=True)
+        LOCAL.write_text(json.dumps(local | done, indent=1) + "\n", "utf8")
+        if everything:
+            RECORD.write_text(json.dumps(done, indent=1) + "\n", "utf8")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

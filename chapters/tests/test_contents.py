@@ -1,0 +1,83 @@
+"""The table of contents, the landing page's road and the chapters tell the same story."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import yaml
+from book.tools.generate.road import COUNTED, road
+from book.tools.notebooks import ROOT, chapter_paths, published
+
+PAGES = ("README.md", "CONTRIBUTING.md", "book/index.md", "book/how-to-use.md", "book/about.md")
+
+
+def listed() -> list[str]:
+    """The chapters of the table of contents, in its order."""
+    contents = yaml.safe_load((ROOT / "_toc.yml").read_text("utf8"))
+    files = [entry["file"] for part in contents["parts"] for entry in part["chapters"]]
+    return [name.removeprefix("chapters/") for name in files if name.startswith("chapters/")]
+
+
+def differences(in_contents: list[str], in_book: list[str], drafts: list[str]) -> list[str]:
+    """What to do so that the table of contents lists the chapters of the book, in their order."""
+    said = [
+        f"chapters/{stem} is not in _toc.yml: list it there under its part"
+        for stem in in_book
+        if stem not in in_contents
+    ]
+    for stem in in_contents:
+        if stem in drafts:
+            said.append(f"{stem} is a draft in _toc.yml: take it out, or make publish NAME={stem}")
+        elif stem not in in_book:
+            said.append(f"_toc.yml lists chapters/{stem}, which is not there: take it out")
+    if not said and in_contents != in_book:
+        said.append(f"_toc.yml lists the chapters out of order; expected {in_book}")
+    return said
+
+
+def test_the_table_of_contents_lists_the_chapters_in_order():
+    in_book = [path.stem for path in published()]
+    drafts = [path.stem for path in chapter_paths() if path.stem not in in_book]
+    assert not differences(listed(), in_book, drafts)
+
+
+@pytest.mark.parametrize(
+    ("in_contents", "says"),
+    [
+        (["01_a"], "chapters/02_b is not in _toc.yml: list it"),
+        (["01_a", "02_b", "03_c"], "03_c is a draft in _toc.yml: take it out, or make publish"),
+        (["01_a", "02_b", "04_d"], "lists chapters/04_d, which is not there"),
+        (["02_b", "01_a"], "out of order"),
+    ],
+)
+def test_a_difference_is_told_with_what_to_do(in_contents, says):
+    told = differences(in_contents, ["01_a", "02_b"], ["03_c"])
+    assert len(told) == 1
+    assert says in told[0]
+
+
+def test_the_road_links_what_stands_and_counts_it():
+    page = "Two chapters stand, and more come.\n\n1. [A](../chapters/01_a.ipynb)\n2. B\n3. C\n"
+    stands = {"01_a": "A", "02_b": "B", "02b_more": "More"}
+    assert road(page, stands) == (
+        "Three chapters stand, and more come.\n\n1. [A](../chapters/01_a.ipynb)\n"
+        "2. [B](../chapters/02_b.ipynb)\n   - 2b. [More](../chapters/02b_more.ipynb)\n3. C\n"
+    )
+    assert road(road(page, stands), stands) == road(page, stands)
+    gone = road(road(page, stands), {"02_b": "B"})
+    assert gone.startswith("One chapter stands, and more come.\n\n1. A\n2. [B]")
+
+
+def test_a_chapter_without_a_place_on_the_road_is_told_so():
+    with pytest.raises(ValueError, match=r"no line '9\. …' for chapters/09_new"):
+        road("One chapter stands.\n\n1. A\n", {"09_new": "New"})
+    with pytest.raises(ValueError, match="how many chapters stand"):
+        road("1. A\n", {"01_a": "A"})
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_page_counts_the_chapters_by_hand(page):
+    text = COUNTED.sub("", (ROOT / page).read_text("utf8"))
+    typed = re.findall(r"(?i)\b(?:\d+|[a-z]*teen|ten|eleven|twelve|twenty\S*) chapters\b", text)
+    assert not typed, f"{page} counts them; only the landing page does, and `make pages` writes it"
