@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 import sys
+from decimal import Decimal
 from fractions import Fraction
 from textwrap import dedent
 
 import numpy as np
 import pytest
+import sympy
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -82,7 +84,27 @@ def test_numpy_scalars_and_big_endian_arrays_cross_as_plain_ones():
 def test_a_thing_that_cannot_cross_arrives_as_its_name():
     assert decode(encode(i for i in range(3))).type_name == "generator"
     assert decode(encode(np.array([object()]))).type_name == "array of dtype object"
-    assert isinstance(decode(encode(Unknown("A", "a"))), Unknown)
+    assert decode(encode(Unknown("A"))) == Unknown("A")
+    for thing in (Stubborn(), Stubborn, sympy.Symbol("x"), 1j):
+        assert isinstance(decode(encode(thing)), Unknown)
+
+
+class Stubborn:
+    """An object that raises whatever it is asked."""
+
+    def __repr__(self):
+        raise RuntimeError
+
+    __float__ = __array__ = __repr__
+
+
+def test_numbers_and_arrays_of_other_libraries_cross_as_the_usual_ones():
+    assert decode(encode([sympy.Rational(2, 3), Decimal("0.25"), range(3)])) == [
+        2 / 3,
+        0.25,
+        [0, 1, 2],
+    ]
+    assert decode(encode(np.longdouble(0.5))) == 0.5
 
 
 def test_frozen_sets_cross_wherever_they_may_stand():
@@ -881,7 +903,7 @@ KNOWN = "c07_backprop/softmax_vjp"
 
 def test_check_prints_once_and_returns_nothing(capsys):
     assert check(KNOWN, exercises.load(KNOWN).solution) is None
-    assert capsys.readouterr().out == "✓ softmax_vjp: all 5 tests passed\n"
+    assert capsys.readouterr().out == "✓ softmax_vjp: all 6 tests passed\n"
     check("softmax_vjp", ...)
     assert capsys.readouterr().out == "○ softmax_vjp: not written yet\n"
 

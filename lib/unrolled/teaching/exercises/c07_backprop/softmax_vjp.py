@@ -46,7 +46,25 @@ through the dot product it would reach the whole row. So what stands there is se
 """
 
 
+# %% use
+def use(answer, y_hat, y_bar):
+    """The output; an error where numpy's memory grew by a matrix of all pairs of classes."""
+    import tracemalloc
+
+    tracemalloc.start()
+    output = answer(y_hat, y_bar)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    V = y_hat.shape[-1]
+    if V > 100 and most > 8 * V**2 / 2:  # small calls tell nothing: an import takes more
+        raise MemoryError("there was a matrix of the shape (V, V)")
+    return output
+
+
 # %% tests
+show = True
+
+
 def softmax_rows(z):
     e = np.exp(z - z.max(axis=-1, keepdims=True))
     return e / e.sum(axis=-1, keepdims=True)
@@ -61,6 +79,8 @@ def tests(rng):
     yield call(softmax_rows(z), y_bar, hint="three classes of the first row are masked")
     square = np.full((3, 3), 1 / 3)
     yield call(square, rng.normal(size=(3, 3)), hint="B = V here: which axis do you sum over?")
+    many = softmax_rows(rng.normal(size=(1, 1000)))
+    yield call(many, rng.normal(size=(1, 1000)), hint="a thousand classes: a (V, V) matrix is 8 MB")
 
 
 # %% oracle
@@ -87,7 +107,15 @@ def jacobian_of_the_sum(y, y_bar):
     return y * (y_bar - y @ y_bar)
 
 
+def whole_jacobian(y, y_bar):
+    jacobian = np.einsum("bi,ij->bij", y, np.eye(y.shape[-1])) - np.einsum("bi,bj->bij", y, y)
+    return np.einsum("bij,bj->bi", jacobian, np.where(y > 0, y_bar, 0))
+
+
 wrong = {
+    "the whole Jacobian is built, V² numbers for each row; only its product is needed": (
+        whole_jacobian
+    ),
     "0 times infinity is not a number: what stands at a masked class must go before the product": (
         lambda y, y_bar: y * (y_bar - (y * y_bar).sum(axis=-1, keepdims=True))
     ),

@@ -46,6 +46,7 @@ def tests(rng):
     yield call([np.array([0.3]), np.array([0.4])], 1.0, hint="already within the limit")
     yield call([np.zeros((2, 3)), np.zeros(5)], 1.0, hint="all gradients are zero")
     yield call([np.array([100.0, 1.0])], 1.0, hint="one large entry, one small")
+    yield call([np.array([3.0, 0.0]), np.array([0.0, 4.0])], 1.0, hint="a zero in each array")
     hint = "entries of 1e200, whose squares overflow"
     yield call([np.array([3e200, 0.0]), np.array([[4e200]])], 10.0, hint=hint)
     yield call([np.array([1.0, -1.0]), np.array([0.0, 1.0, 1.0])], 2.0, hint="exactly the limit")

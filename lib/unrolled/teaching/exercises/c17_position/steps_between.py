@@ -66,6 +66,8 @@ def tests(rng):
         p, k = int(rng.integers(10**6)), sign * int(rng.integers(200, 400))
         hint = "far from 0, with noise"
         yield call(*rows(rng, p, k, 32, 10_000.0, 0.03), 400, 10_000.0, hint=hint)
+    for k in (100, -100):
+        yield call(*rows(rng, 200, k, 16, 1e4, 0.0), 100, 1e4, hint="as far apart as may be")
     yield call(*rows(rng, 1234, 41, 24, 500.0, 0.03), 200, 500.0, hint="another base")
 
 

@@ -7,9 +7,10 @@ a dictionary with one key that names its kind:
     {"tuple": […]}   {"set": […]}         {"dict": [[key, value], …]}
     {"array": ["<f8", [2, 3], base64]}    {"tensor": [ … the same … ]}
     {"fraction": "4/11"}                  {"unwritten": true}        the `...` of a starter
-    {"unknown": ["generator", repr]}      a thing that cannot cross, kept so that it can be named
+    {"unknown": "generator"}              a thing that cannot cross, kept so that it can be named
 
-A frozen set arrives as a set, and an array of Fractions, which numpy holds as objects, as a list.
+A frozen set arrives as a set, a range and an array of Fractions, which numpy holds as objects, as
+lists, another library's array as numpy's, and its number as a float.
 """
 
 from __future__ import annotations
@@ -29,10 +30,9 @@ _LONGEST = 10_000  # bits; Python writes no integer of more than 4300 decimal di
 
 @dataclass(frozen=True)
 class Unknown:
-    """What arrives in place of an object that cannot cross: its type's name and a short repr."""
+    """What arrives in place of an object that cannot cross: the name of its type."""
 
     type_name: str
-    text: str
 
 
 def is_tensor(value: Any) -> bool:
@@ -46,19 +46,19 @@ def encode(value: Any) -> Any:
     try:
         return _encode(value)
     except RecursionError:  # a list that holds itself
-        return {"unknown": [f"{type(value).__name__} without an end", ""]}
+        return {"unknown": f"{type(value).__name__} without an end"}
 
 
 def _encode(value: Any) -> Any:
     if isinstance(value, np.generic) or _is_array_of_fractions(value):
         value = value.tolist()
     if _is_too_long(value):
-        return {"unknown": ["number with thousands of digits", ""]}
+        return {"unknown": "number with thousands of digits"}
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else {"float": repr(value)}
-    if isinstance(value, list):
+    if isinstance(value, (list, range)):
         return [_encode(v) for v in value]
     return _encode_tagged(value)
 
@@ -91,10 +91,22 @@ def _encode_tagged(value: Any) -> dict[str, Any]:
     if is_tensor(value):
         return {"tensor": _encode_array(_to_numpy(value))}
     if isinstance(value, Unknown):
-        return {"unknown": [value.type_name, value.text]}
-    array = isinstance(value, np.ndarray)
-    kind = f"array of dtype {value.dtype}" if array else type(value).__name__
-    return {"unknown": [kind, repr(value)[:80]]}
+        return {"unknown": value.type_name}
+    if isinstance(value, np.ndarray):
+        return {"unknown": f"array of dtype {value.dtype}"}
+    return _encode_other(value)
+
+
+def _encode_other(value: Any) -> Any:
+    """An array or a number of another library, such as sympy's; anything else by its name."""
+    try:
+        if hasattr(type(value), "__array__"):
+            return _encode(np.asarray(value))
+        if hasattr(type(value), "__float__"):
+            return _encode(float(value))
+    except Exception:  # a symbol is no number, and an object of the reader's may raise anything
+        pass
+    return {"unknown": type(value).__name__}
 
 
 def _to_numpy(tensor: Any) -> np.ndarray:
@@ -154,5 +166,5 @@ _DECODERS = {
     "array": _decode_array,
     "tensor": _decode_tensor,
     "unwritten": lambda body: Ellipsis,
-    "unknown": lambda body: Unknown(*body),
+    "unknown": Unknown,
 }
