@@ -5,7 +5,7 @@
 
 A notebook holds it in its bootstrap, the top of its first code cell. In README.md and the page on
 using the book every link that holds the old address is rewritten; the old one is that of the file's
-`git clone` line.
+`git clone` line. CITATION.cff has it in a line of its own.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ except ModuleNotFoundError:  # on Colab, or away from the book's repository
     %pip install --quiet "unrolled[teaching] @ git+{url}#subdirectory=lib"
 """
 _WRITTEN = re.compile(r"\Atry:\n    import unrolled\b.*?#subdirectory=lib\"\n*", re.DOTALL)
-_CLONE = re.compile(r"git clone (https://[^\s`]+?)(?:\.git)?(?=[\s`]|$)")
+_CLONE = re.compile(r"(?:git clone|repository-code:) (https://[^\s`]+?)(?:\.git)?(?=[\s`]|$)")
 
 
 def repository_url(config: Path = ROOT / "_config.yml") -> str:
@@ -97,7 +97,12 @@ def main() -> int:
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
     url = repository_url()
-    files = [*chapter_paths(), ROOT / "README.md", ROOT / "book" / "how-to-use.md"]
+    files = [
+        *chapter_paths(),
+        ROOT / "README.md",
+        ROOT / "CITATION.cff",
+        ROOT / "book" / "how-to-use.md",
+    ]
     late = [path for path in files if update(path, url, write_it=not check)]
     for path in late:
         print(
