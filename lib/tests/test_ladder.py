@@ -16,7 +16,7 @@ from unrolled.models.ngram import NGram
 from unrolled.teaching.experiments import _climb as climbing
 from unrolled.teaching.experiments import ladder, record
 from unrolled.training.evaluate import evaluate
-from unrolled.training.settings import History
+from unrolled.training.settings import DivergedError, History
 
 TEXT = np.random.default_rng(0).integers(0, 7, 211)
 MODEL = NGram.fit(np.random.default_rng(1).integers(0, 7, 307), 3, 7, "kneser-ney")
@@ -182,7 +182,7 @@ def test_a_recipe_with_a_learning_rate_is_not_searched(monkeypatch):
 
 def test_a_learning_rate_that_diverges_is_recorded_as_such(monkeypatch):
     def lost(course, recipe, seed):
-        raise climbing.DivergedError("the loss", np.nan, History())
+        raise DivergedError("the loss", np.nan, History())
 
     monkeypatch.setattr(climbing, "train", lost)
     recipe = climbing.Recipe(name="any")

@@ -10,13 +10,15 @@ import numpy as np
 import torch
 from torch import nn
 
-from unrolled.data.batches import random_windows
+from unrolled.teaching.experiments import _common
+from unrolled.teaching.experiments._common import best_lr, cosine, n_parameters, windows
 from unrolled.teaching.experiments.ladder import CORPUS, Course
 from unrolled.training.evaluate import bits, evaluate
-from unrolled.training.fit import DivergedError, FitConfig, FitResult, fit
+from unrolled.training.fit import FitConfig, FitResult, fit
 
 SEEDS = (0, 1, 2)
 SEARCH_STEPS = 1500
+LOSS = "valid_bits_per_character"
 PEEK = 30_000  # characters of the validation plays that training looks at on its way
 
 
@@ -40,11 +42,7 @@ class Recipe:
         return self.model(vocab_size)
 
     def config(self, seed: int) -> FitConfig:
-        return FitConfig(
-            n_steps=self.n_steps, lr=self.lr, betas=(0.9, 0.99), weight_decay=0.1, grad_clip=1.0,
-            schedule="cosine", warmup_steps=max(1, self.n_steps // 20), min_lr_ratio=0.05,
-            eval_every=max(1, self.n_steps // 20), seed=seed,
-        )  # fmt: skip
+        return cosine(self.n_steps, self.lr, seed, eval_every=max(1, self.n_steps // 20))
 
 
 def train(course: Course, recipe: Recipe, seed: int) -> tuple[nn.Module, FitResult]:
@@ -53,9 +51,8 @@ def train(course: Course, recipe: Recipe, seed: int) -> tuple[nn.Module, FitResu
     Raises DivergedError if the loss is lost on the way.
     """
     model = recipe.build(course.vocab_size, seed)
-    rng = np.random.default_rng(seed)
     size = {"batch_size": recipe.batch_size, "window": recipe.window}
-    batches = iter(lambda: random_windows(rng, course.train, **size), None)
+    batches = windows(course.train, seed, **size)
     peek = course.held_out["valid"][0][:PEEK]
 
     def valid(model: nn.Module) -> float:
@@ -67,14 +64,9 @@ def train(course: Course, recipe: Recipe, seed: int) -> tuple[nn.Module, FitResu
 
 def search(course: Course, recipe: Recipe, lrs: Sequence[float]) -> list[dict]:
     """Validation bits per character of shorter runs, one for each rate; None where it diverged."""
-    found = []
-    for lr in lrs:
-        try:
-            loss = bits(train(course, replace(recipe, lr=lr), seed=100)[1].best_loss)
-        except DivergedError:
-            loss = None
-        found.append({"lr": lr, "valid_bits_per_character": loss})
-    return found
+    return _common.search(
+        lrs, lambda lr: bits(train(course, replace(recipe, lr=lr), seed=100)[1].best_loss), LOSS
+    )
 
 
 def climb(
@@ -97,9 +89,7 @@ def climb(
     found = []
     if recipe.lr is None:
         found = search(course, replace(recipe, n_steps=search_steps), lrs)
-        finished = [f for f in found if f["valid_bits_per_character"] is not None]
-        best = min(finished, key=lambda f: f["valid_bits_per_character"])["lr"]
-        recipe = replace(recipe, lr=best)
+        recipe = replace(recipe, lr=best_lr(found, LOSS))
     rows, curve = [], []
     for seed in seeds:
         begin = time.process_time()
@@ -108,12 +98,11 @@ def climb(
         if keep is not None:
             keep(seed, model)
         history = result.history
-        parameters = sum(p.numel() for p in model.parameters())
-        rows.append(course.row(recipe.name, model, parameters=parameters,
-                               seconds=seconds, seeds=[seed], **recipe.windows))  # fmt: skip
+        rows.append(course.row(recipe.name, model, parameters=n_parameters(model), seconds=seconds,
+                               seeds=[seed], **recipe.windows))  # fmt: skip
         curve += [
             {"seed": seed, "step": step, "seconds": seconds * step / recipe.n_steps,
-             "valid_bits_per_character": bits(loss)}
+             LOSS: bits(loss)}
             for step, loss in zip(history.valid_step, history.valid_loss, strict=True)
         ]  # fmt: skip
     config = {

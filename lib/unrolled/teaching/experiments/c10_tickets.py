@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from unrolled.data.batches import Batch
 from unrolled.data.tasks import Copy, copy_task
 from unrolled.models.recurrent_lm import RecurrentLM
+from unrolled.teaching.experiments._common import seeded
 from unrolled.training.fit import FitConfig, cross_entropy, fit
 
 STARTS = ("default", "orthogonal", "identity")
@@ -40,8 +41,7 @@ def network(start: str, seed: int) -> RecurrentLM:
     """
     if start not in STARTS:
         raise ValueError(f"start must be one of {', '.join(STARTS)}, got {start!r}")
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         model = RecurrentLM(
             N_SYMBOLS + N_DISTRACTORS + 1, "elman", embedding_dim=WIDTH, hidden_size=HIDDEN,
             nonlinearity="relu" if start == "identity" else "tanh",

@@ -25,6 +25,7 @@ from unrolled.data.batches import Batch, targets_at_end
 from unrolled.data.parentheses import NEEDED_PAIRS, RIGHT_COUNTS
 from unrolled.data.tasks import Parentheses, adversarial, parentheses
 from unrolled.models.recurrent import Recurrent
+from unrolled.teaching.experiments._common import n_parameters, seeded
 from unrolled.training.fit import DivergedError, FitConfig, fit
 
 N_COLOURS, BATCH_SIZE, HIDDEN_SIZE = 5, 64, 50
@@ -122,8 +123,7 @@ def train(
     model: str, batches: Sequence[Batch], *, seed: int, clip: float | None, lr: float = 3e-3
 ) -> tuple[ParenthesesReader, int]:
     """The reader after one update per batch, and how many there were: fewer where it diverged."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         reader = ParenthesesReader(model)
     config = FitConfig(n_steps=len(batches), lr=lr, optimizer="adam", grad_clip=clip, seed=seed)
     try:
@@ -276,4 +276,4 @@ def _rounded(value):
 
 def _count(model: str) -> int:
     with torch.device("meta"):  # nothing is drawn
-        return sum(p.numel() for p in ParenthesesReader(model).parameters())
+        return n_parameters(ParenthesesReader(model))

@@ -11,12 +11,12 @@ import numpy as np
 import torch
 
 from unrolled.data import corpora
-from unrolled.data.batches import random_windows
 from unrolled.data.tokens import CharTokenizer
 from unrolled.models.recurrent_lm import RecurrentLM
+from unrolled.teaching.experiments._common import cosine, windows
 from unrolled.teaching.experiments.ladder import Course
 from unrolled.training.evaluate import bits, evaluate
-from unrolled.training.fit import FitConfig, cross_entropy, fit
+from unrolled.training.fit import cross_entropy, fit
 
 CORPUS = "shakespeare-small"
 SEEDS = (0, 1, 2, 3, 4)
@@ -30,12 +30,8 @@ def train(course: Course, *, seed: int, n_steps: int, eval_every: int, valid) ->
     model = RecurrentLM(
         course.vocab_size, "lstm", embedding_dim=32, hidden_size=128, forget_bias=1.0
     )
-    rng = np.random.default_rng(seed)
-    batches = iter(lambda: random_windows(rng, course.train, batch_size=16, window=48), None)
-    config = FitConfig(
-        n_steps=n_steps, lr=1.6e-2, betas=(0.9, 0.99), weight_decay=0.1, eval_every=eval_every,
-        schedule="cosine", warmup_steps=max(1, n_steps // 20), min_lr_ratio=0.05,
-    )  # fmt: skip
+    batches = windows(course.train, seed, batch_size=16, window=48)
+    config = cosine(n_steps, 1.6e-2, seed, eval_every=eval_every)
     fit(model, batches, config, valid=valid, progress=False)
     return model
 

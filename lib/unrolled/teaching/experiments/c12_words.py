@@ -12,12 +12,13 @@ import numpy as np
 import torch
 
 from unrolled.data import corpora
-from unrolled.data.batches import random_windows
 from unrolled.data.tokens import WordTokenizer
 from unrolled.models.ngram import NGram
 from unrolled.models.recurrent_lm import RecurrentLM
+from unrolled.teaching.experiments import _common
+from unrolled.teaching.experiments._common import best_lr, cosine, n_parameters, windows
 from unrolled.training.evaluate import evaluate, perplexity
-from unrolled.training.fit import DivergedError, FitConfig, FitResult, fit
+from unrolled.training.fit import FitResult, fit
 
 Tokens = Mapping[str, np.ndarray]  # "train", "valid", "test": ids (N,)
 
@@ -57,13 +58,8 @@ def train(
         tie_embeddings=True,
         **options,
     )
-    config = FitConfig(
-        n_steps=n_steps, lr=lr, betas=(0.9, 0.99), weight_decay=0.1, grad_clip=1.0, seed=seed,
-        schedule="cosine", warmup_steps=max(1, n_steps // 20), min_lr_ratio=0.05,
-        eval_every=max(1, n_steps // 10),
-    )  # fmt: skip
-    rng = np.random.default_rng(seed)
-    batches = iter(lambda: random_windows(rng, tokens["train"], batch_size=16, window=32), None)
+    config = cosine(n_steps, lr, seed, eval_every=max(1, n_steps // 10))
+    batches = windows(tokens["train"], seed, batch_size=16, window=32)
     peek = tokens["valid"][:PEEK]
 
     def valid(model: RecurrentLM) -> float:
@@ -76,15 +72,12 @@ def search(
     cell: str, tokens: Tokens, tokenizer: WordTokenizer, lrs: Sequence[float], n_steps: int
 ) -> list[dict]:
     """Validation perplexity of shorter runs, one for each rate; None where it diverged."""
-    found = []
-    for lr in lrs:
-        try:
-            _, result = train(cell, tokens, tokenizer, lr=lr, n_steps=n_steps, seed=100)
-            loss = perplexity(result.best_loss)
-        except DivergedError:
-            loss = None
-        found.append({"lr": lr, "valid_perplexity": loss})
-    return found
+    options = {"n_steps": n_steps, "seed": 100}
+    return _common.search(
+        lrs,
+        lambda lr: perplexity(train(cell, tokens, tokenizer, lr=lr, **options)[1].best_loss),
+        "valid_perplexity",
+    )
 
 
 def recurrent_row(
@@ -108,7 +101,7 @@ def recurrent_row(
         ]  # fmt: skip
     row = {
         "model": NAMES[cell], "lr": lr, "seeds": list(seeds),
-        "parameters": sum(p.numel() for p in model.parameters()),
+        "parameters": n_parameters(model),
         "seconds": float(np.mean(seconds)),
     }  # fmt: skip
     for split, found in scores.items():
@@ -159,8 +152,7 @@ def run(
     rows, curve, searches = kneser_ney_rows(tokens, tokenizer, orders), [], {}
     for cell in ("elman", "lstm"):
         searches[cell] = search(cell, tokens, tokenizer, lrs, search_steps)
-        finished = [f for f in searches[cell] if f["valid_perplexity"] is not None]
-        best = min(finished, key=lambda f: f["valid_perplexity"])["lr"]
+        best = best_lr(searches[cell], "valid_perplexity")
         row, points = recurrent_row(cell, tokens, tokenizer, lr=best, n_steps=n_steps, seeds=seeds)
         rows.append(row)
         curve += points

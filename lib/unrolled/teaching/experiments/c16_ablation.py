@@ -17,12 +17,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unrolled.data.batches import random_windows
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
+from unrolled.teaching.experiments._common import cosine, n_parameters, seeded, windows
 from unrolled.teaching.experiments.ladder import Course
 from unrolled.training.evaluate import bits, evaluate
-from unrolled.training.fit import FitConfig, fit
+from unrolled.training.fit import fit
 
 Head = tuple[int, int]  # layer, head; both from 0
 
@@ -120,21 +120,15 @@ def language_model(vocab_size: int, seed: int, **changes) -> TransformerLM:
     """A fresh model of the experiment's size; torch's own generator stays as it was."""
     sizes = {"d_model": 64, "n_layers": 3, "n_heads": 4, "context_length": WINDOW}
     sizes |= {"position": "rotary"} | changes
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         return TransformerLM(TransformerConfig(vocab_size=vocab_size, **sizes))
 
 
 def train(course: Course, seed: int, *, n_steps: int, **changes) -> TransformerLM:
     """One model trained on random windows, holding its last parameters."""
-    model, rng = language_model(course.vocab_size, seed, **changes), np.random.default_rng(seed)
+    model = language_model(course.vocab_size, seed, **changes)
     size = {"batch_size": BATCH_SIZE, "window": model.config.context_length}
-    config = FitConfig(
-        n_steps=n_steps, lr=6e-3, betas=(0.9, 0.99), weight_decay=0.1, grad_clip=1.0,
-        schedule="cosine", warmup_steps=max(1, n_steps // 20), min_lr_ratio=0.05, seed=seed,
-    )  # fmt: skip
-    batches = iter(lambda: random_windows(rng, course.train, **size), None)
-    fit(model, batches, config, progress=False)
+    fit(model, windows(course.train, seed, **size), cosine(n_steps, 6e-3, seed), progress=False)
     return model
 
 
@@ -176,7 +170,7 @@ def run(
         rows.append({"seed": seed, "habits": found} | ablate(model, valid[:n_characters], newline))
     config = {
         "corpus": corpus, "n_steps": n_steps, "batch_size": BATCH_SIZE, "window": WINDOW,
-        "n_characters": n_characters, "parameters": sum(p.numel() for p in model.parameters()),
+        "n_characters": n_characters, "parameters": n_parameters(model),
         "n_layers": model.config.n_layers, "n_heads": model.config.n_heads,
         "d_model": model.config.d_model,
     }  # fmt: skip

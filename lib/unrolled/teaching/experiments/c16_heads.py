@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from unrolled.data.batches import Batch
 from unrolled.models.heads import MultiHeadAttention
+from unrolled.teaching.experiments._common import seeded
 from unrolled.training.fit import FitConfig, cross_entropy, fit
 
 N_SYMBOLS, LENGTH, WIDTH, HIDDEN = 10, 12, 32, 128
@@ -72,8 +73,7 @@ class Reader(nn.Module):
 
 def reader(*arguments, seed: int = 0, **options) -> Reader:
     """A fresh `Reader` of these arguments; torch's own generator stays as it was."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         return Reader(*arguments, **options)
 
 

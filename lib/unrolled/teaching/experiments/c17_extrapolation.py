@@ -11,12 +11,13 @@ import numpy as np
 import torch
 
 from unrolled.data import corpora
-from unrolled.data.batches import random_windows
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
+from unrolled.teaching.experiments import _common
+from unrolled.teaching.experiments._common import cosine, n_parameters
 from unrolled.teaching.experiments.ladder import Course
 from unrolled.training.evaluate import bits
-from unrolled.training.fit import FitConfig, cross_entropy, fit
+from unrolled.training.fit import cross_entropy, fit
 
 CORPUS = "shakespeare-small"
 # "relative" has T5's buckets up to a distance of 32, which every window of training reaches;
@@ -49,13 +50,8 @@ def train(
 
     Without weight decay: the rows of a learned table that no window reaches stay as they began.
     """
-    rng = np.random.default_rng(seed)
-    size = {"batch_size": max(1, TOKENS // length), "window": length}
-    batches = iter(lambda: random_windows(rng, tokens, **size), None)
-    config = FitConfig(
-        n_steps=n_steps, lr=6e-3, betas=(0.9, 0.99), schedule="cosine",
-        warmup_steps=max(1, n_steps // 20), min_lr_ratio=0.05, seed=seed,
-    )  # fmt: skip
+    batches = _common.windows(tokens, seed, batch_size=max(1, TOKENS // length), window=length)
+    config = cosine(n_steps, 6e-3, seed, weight_decay=0.0)
     history = fit(model, batches, config, progress=False).history
     return [bits(loss) for loss in history.train_loss]
 
@@ -133,7 +129,7 @@ def run(
             ]
             if scheme == "learned" and table is None:
                 table = cosines(model, train_length)
-        row["parameters"] = sum(p.numel() for p in model.parameters())
+        row["parameters"] = n_parameters(model)
         rows.append(row)
     config = {
         "corpus": corpus, "sha256": corpora.load(corpus).sha256, "n_steps": n_steps,

@@ -26,6 +26,7 @@ from unrolled.data.tokens import CharTokenizer
 from unrolled.models.layers import GATED
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
+from unrolled.teaching.experiments._common import n_parameters, seeded, windows
 from unrolled.training.evaluate import bits
 from unrolled.training.fit import DivergedError, FitConfig, cross_entropy, fit
 
@@ -93,8 +94,7 @@ def fresh(
         context_length=WINDOW, d_ff=inner_width(activation), activation=activation,
         norm_place=place, tied=False,
     )  # fmt: skip
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         model = TransformerLM(config)
         if init == "glorot":
             _glorot(model)
@@ -138,9 +138,7 @@ def train(arm: Arm, *, seed: int, n_steps: int) -> dict:
     the way, bits on training text, in means of EVERY updates. Where the loss was no longer finite,
     `updates` is less than n_steps, and the bits and gradients may be None."""
     model = fresh(arm.place, arm.depth, seed=seed, init=arm.init, activation=arm.activation)
-    rng = np.random.default_rng(seed)
-    size = {"batch_size": BATCH_SIZE, "window": WINDOW}
-    batches = iter(lambda: random_windows(rng, text()[1], **size), None)
+    batches = windows(text()[1], seed, batch_size=BATCH_SIZE, window=WINDOW)
     config = FitConfig(
         n_steps=n_steps, lr=arm.lr, optimizer="adam", betas=(0.9, 0.98), grad_clip=None,
         warmup_steps=min(arm.warmup, n_steps), seed=seed,
@@ -204,4 +202,4 @@ def run(arms: Sequence[Arm] = ARMS, seeds: Sequence[int] = (0, 1, 2), n_steps: i
 def _count(depth: int, activation: str = "gelu") -> int:
     """Parameters in the blocks."""
     blocks = fresh("pre", depth, seed=0, activation=activation).stack.blocks
-    return sum(p.numel() for p in blocks.parameters())
+    return n_parameters(blocks)

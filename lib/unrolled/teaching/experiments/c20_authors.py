@@ -21,6 +21,7 @@ from unrolled.data.tokens import CharTokenizer
 from unrolled.models.ngram import NGram
 from unrolled.models.transformer import TransformerLM
 from unrolled.teaching.experiments import trained
+from unrolled.teaching.experiments._common import n_parameters, seeded
 from unrolled.training.fit import FitConfig, fit
 
 AUTHORS = ("Shakespeare", "Austen")
@@ -116,8 +117,7 @@ def encode(tokenizer: CharTokenizer, texts: Sequence[str]) -> np.ndarray:
 
 def fresh_like(model: TransformerLM, seed: int) -> TransformerLM:
     """The same architecture before any training."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         return TransformerLM(model.config)
 
 
@@ -225,6 +225,6 @@ def run(
         ]
     config = {
         "authors": [*AUTHORS], "length": LENGTH, "n_test": n_test, "n_steps": n_steps, "lr": best,
-        "search": found, "parameters": sum(p.numel() for p in model.parameters()),
+        "search": found, "parameters": n_parameters(model),
     }  # fmt: skip
     return {"config": config, "seeds": [*seeds], "metrics": {"rows": rows}, "curve": []}

@@ -16,8 +16,9 @@ from unrolled.data.copying import TOKENIZER, CopyLines, arranged, copy_lines, in
 from unrolled.models.recurrent_lm import RecurrentLM
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
+from unrolled.teaching.experiments._common import best_lr, cosine, n_parameters
 from unrolled.training.evaluate import bits
-from unrolled.training.fit import FitConfig, FitResult, cross_entropy, fit
+from unrolled.training.fit import FitResult, cross_entropy, fit
 
 SEEDS = (0, 1, 2)
 LRS = {
@@ -72,10 +73,7 @@ def train(
         batch = copy_lines(rng, pool, batch_size, n_names=N_NAMES)
         return batch.inputs, batch.targets
 
-    config = FitConfig(
-        n_steps=n_steps, lr=lr, betas=(0.9, 0.99), weight_decay=0.1, schedule="cosine",
-        warmup_steps=max(1, n_steps // 20), min_lr_ratio=0.05, eval_every=eval_every, seed=seed,
-    )  # fmt: skip
+    config = cosine(n_steps, lr, seed, eval_every=eval_every)
     return model, fit(model, iter(fresh, None), config, valid=look, progress=False)
 
 
@@ -137,7 +135,7 @@ def measured(name: str, kind: str, *, n_steps: int, lr: float, seeds: Sequence[i
             for step, seen in zip(steps, looks, strict=True)
         ]
     row = {
-        "model": name, "parameters": sum(p.numel() for p in model.parameters()), "lr": lr,
+        "model": name, "parameters": n_parameters(model), "lr": lr,
         "n_steps": n_steps, "by_seed": found,
     }  # fmt: skip
     return row, curve
@@ -162,9 +160,7 @@ def run(
     steps = {"transformer": n_steps, "lstm": round(n_steps * pace["transformer"] / pace["lstm"])}
     shorter = {kind: max(1, n * search_steps // n_steps) for kind, n in steps.items()}
     found = {kind: search(kind, lrs[kind], shorter[kind], n_looked) for kind in steps}
-    best = {
-        kind: min(rows, key=lambda row: row["valid_bits"])["lr"] for kind, rows in found.items()
-    }
+    best = {kind: best_lr(rows, "valid_bits") for kind, rows in found.items()}
     rows, curve = [], []
     for name, kind, factor in (
         ("Transformer", "transformer", 1.0),
