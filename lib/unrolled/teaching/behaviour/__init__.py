@@ -1,9 +1,9 @@
-"""Checks of behaviour: what a language model must do whatever is inside it.
+"""Checks of behaviour: what a language model must do, whatever is inside it.
 
-A check returns nothing when all is well and raises BehaviourError, an AssertionError, whose message
-names the first place and, where it can, the famous mistake. Called with something it cannot judge
-(a wrong rank, too few positions) it raises ValueError or TypeError instead. Arrays may be numpy's
-or torch's throughout; check_gradient takes the engine's Tensor as well.
+A check returns None when all is well. Otherwise it raises BehaviourError, an AssertionError whose
+message names the first position that is wrong and, if it can, the mistake behind it. For arguments
+that it cannot judge (a wrong rank, too few positions) it raises ValueError or TypeError. Arrays may
+be numpy's or torch's; check_gradient also takes the Tensor of `models.autograd`.
 """
 
 from unrolled.teaching.behaviour.arrays import BehaviourError

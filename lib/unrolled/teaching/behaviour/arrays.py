@@ -1,4 +1,4 @@
-"""What the checks share: their error, and arrays of numpy, torch and the engine read as numpy's."""
+"""What the checks share: their error, and one view of arrays of numpy, torch and our autograd."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from unrolled.models.autograd import Tensor
 
 
 class BehaviourError(AssertionError):
-    """A model, a data set or a gradient does not behave as it must; the message says where."""
+    """A model, a data set or a gradient is wrong; the message says where."""
 
 
 def first(mask: np.ndarray) -> tuple[int, ...]:
@@ -25,7 +25,7 @@ def is_torch(a: Any) -> bool:
 
 
 def array(a: Any) -> np.ndarray:
-    """What a holds, as a numpy array; numpy knows no bfloat16, so that becomes float32."""
+    """a as a numpy array; bfloat16, which numpy does not have, becomes float32."""
     if isinstance(a, Tensor):
         return a.value
     if is_torch(a):
@@ -35,7 +35,7 @@ def array(a: Any) -> np.ndarray:
 
 
 def precision(a: Any) -> float:
-    """The distance from 1 to the next number of a's dtype; what is no float counts as float64."""
+    """The distance from 1 to the next number of a's dtype; integers count as float64."""
     if str(getattr(a, "dtype", "")) == "torch.bfloat16":
         return 2.0**-7
     dtype = array(a).dtype
@@ -43,7 +43,7 @@ def precision(a: Any) -> float:
 
 
 def maker(x: Any) -> Callable[[np.ndarray], Any]:
-    """The function that turns a numpy array into x's kind."""
+    """The function that turns a numpy array into an array of x's kind."""
     if isinstance(x, Tensor):
         return Tensor
     if is_torch(x):

@@ -1,4 +1,4 @@
-"""Checks of what an output may not depend on: later tokens, and the rest of the batch."""
+"""Checks of what an output must not depend on: later tokens, and the rest of the batch."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from unrolled.teaching.behaviour.probe import (
 def check_causal(model: Callable[[Any], Any], tokens: Any) -> None:
     """Check that the output at position i depends on the tokens 0 … i only, bit for bit.
 
-    The output at i predicts token i + 1. Each token t ≥ 1 is changed in turn to up to three other
-    ids, in all sequences at once; outputs at positions before t must not change in a single bit.
+    The output at i predicts token i + 1. The check changes each token t ≥ 1 in turn to up to three
+    other ids, in all sequences at once. No bit of an output before t may change.
 
-    model: tokens (B, T) → outputs (B, T, V), V being the vocabulary. It is called up to 3T − 1
-           times on inputs of one shape, so no change of batch shape can change the rounding.
+    model: tokens (B, T) → outputs (B, T, V) for a vocabulary of V. It is called up to 3T − 1 times,
+           always with the same shape, so that rounding stays the same.
     tokens: integers (B, T), T ≥ 2, ids below V; left unchanged.
 
-    Raises BehaviourError naming the first position that leaks and the token it reads; also when
+    Raises BehaviourError with the first position that leaks and the token it reads; also when
     outputs have another shape, hold NaN, or differ between two calls on the same tokens.
     """
     ids, probe = array(tokens), Probe(model, tokens)
@@ -60,20 +60,21 @@ def check_causal(model: Callable[[Any], Any], tokens: Any) -> None:
 def check_batch(
     model: Callable[[Any], Any], tokens: Any, *, tolerance: float | None = None
 ) -> None:
-    """Check that no sequence's output depends on the others of its batch, nor on its place there.
+    """Check that a sequence's output depends neither on the rest of the batch nor on its row.
 
-    Each sequence in turn gets up to three other ids at every place, of those that occur in tokens:
-    no bit of another sequence's output may change. Then every sequence moves on by one place, and
-    its output must move with it. Torch's kernels round a row by its place, so there an output x may
-    change by tolerance · (1 + |x|), by default the square root of its dtype's precision.
+    First the check replaces all tokens of one sequence, in up to three ways, by other ids that
+    occur in `tokens`: no bit of another sequence's output may change. Then it moves every sequence
+    down by one row, and the output must move along. Torch's kernels round differently in different
+    rows, so here an output x may change by tolerance · (1 + |x|); the default tolerance is the
+    square root of its dtype's precision.
 
-    model: tokens (B, T) → outputs (B, …), called up to 3B + 4 times. A model with more arguments is
-           handed over as a function of its tokens.
-    tokens: integers (B, T), B ≥ 2, two different ids at least; left unchanged.
+    model: tokens (B, T) → outputs (B, …), called up to 3B + 4 times. Wrap a model with more
+           arguments into a function of its tokens.
+    tokens: integers (B, T), B ≥ 2, at least two different ids; left unchanged.
 
-    Raises BehaviourError naming the first sequence that reads another and which, and guessing at
-    exchanged axes or a statistic over the batch; also when outputs have another shape, hold NaN, or
-    differ between two calls on the same tokens.
+    Raises BehaviourError with the first sequence that reads another one, and a guess (exchanged
+    axes, a statistic over the batch); also when outputs have another shape, hold NaN, or differ
+    between two calls on the same tokens.
     """
     ids, probe = array(tokens), Probe(model, tokens)
     words, n = vocabulary(ids), len(ids)
@@ -105,7 +106,7 @@ def check_batch(
 
 
 def _why_they_read(reads: np.ndarray, by_first_column: np.ndarray, shape: tuple) -> str:
-    """The mistake behind it, from what changes when the first token of every sequence does."""
+    """A guess at the mistake, from what changes with the first token of every sequence."""
     others = by_first_column[:, 1:] if by_first_column.shape[:2] == shape else by_first_column
     if not np.triu(reads).any() or (shape[1] > 1 and not others.any()):
         return ". Along the batch the model acts as along time" + EXCHANGED

@@ -1,4 +1,4 @@
-"""Checks of order: that outputs move with their inputs, or that the order of inputs matters."""
+"""Checks of order: outputs move with their inputs, or the order of the inputs matters."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from unrolled.teaching.behaviour.probe import (
 )
 
 ROUNDING = 64  # units of precision by which sums in another order may differ
-DROWNED = 50  # a change is no rounding, however small, if other inputs change so many times as much
+DROWNED = 50  # a change above 1/50 of what other inputs cause is not rounding, however small
 
 
 def check_permutation(
     model: Callable[[Any], Any], x: Any, *, tolerance: float | None = None
 ) -> None:
-    """Check permutation equivariance, f(πx) = πf(x): outputs move with their inputs, only so.
+    """Check permutation equivariance, f(πx) = πf(x): outputs move with their inputs.
 
-    Two neighbours change places, each two in turn and in all sequences at once; then the first and
-    the last; then all are turned round. Sums in another order are rounded otherwise, so an output y
-    may change by tolerance · (1 + |y|), by default the precision of its dtype to the power 2/3
-    (float64: 3.7e-11, float32: 2.4e-5). A model that knows positions, or has a causal mask, fails.
+    The check swaps each pair of neighbours in turn, in all sequences at once, then the first and
+    the last input, then reverses the order. Sums in another order round differently, so an output y
+    may change by tolerance · (1 + |y|); the default tolerance is its dtype's precision to the power
+    2/3 (float64: 3.7e-11, float32: 2.4e-5). A model with positions or a causal mask fails.
 
     model: x → outputs, one for each token or vector: (B, T, …), or (T, …) for vectors (T, D).
-    x: tokens, integers (B, T), or vectors, floats (…, T, D); T ≥ 2, not all the same along T.
+    x: tokens, integers (B, T), or vectors, floats (…, T, D); T ≥ 2, not all equal along T.
 
-    Raises BehaviourError naming the first two that change places otherwise, where and by how much,
-    and telling added positions from a mask or relative ones; also when outputs have another shape,
-    hold NaN, or differ between two calls.
+    Raises BehaviourError with the first pair whose outputs do not move along, where and by how
+    much, and a guess (added positions, or a mask or relative positions); also when outputs have
+    another shape, hold NaN, or differ between two calls.
     """
     row = _Row(model, x, 2)
     tolerance = row.probe.tolerance ** (4 / 3) if tolerance is None else tolerance
@@ -50,19 +50,19 @@ def check_permutation(
 
 
 def check_order(model: Callable[[Any], Any], x: Any, *, tolerance: float | None = None) -> None:
-    """Check that the order of the inputs before an output has some influence on it.
+    """Check that an output depends on the order of the inputs before it.
 
-    Each two neighbours but the last input change places in turn, then the first and the last but
-    one. Some output after both must change, by more than rounding may do: by tolerance · (1 + |y|),
-    by default 64 units of its dtype's precision (float32: 7.6e-6), or by a fiftieth of what other
-    inputs change there. Attention without positions, or with the same position for every token,
-    sees a set, and fails. In a stack of two layers or more a causal mask alone brings order in: ask
-    a single layer, or an encoder.
+    The check swaps each pair of neighbours except the last input, then the first and the last but
+    one. Some later output must change by more than rounding can: by tolerance · (1 + |y|), where
+    the default tolerance is 64 units of its dtype's precision (float32: 7.6e-6), or by 1/50 of what
+    other inputs change. Attention without positions, or with one position for all tokens, sees a
+    set and fails. In two or more layers a causal mask alone makes the order matter: check a single
+    layer, or an encoder.
 
     model, x: as for `check_permutation`, T ≥ 3.
 
-    Raises BehaviourError that tells a model that reads a set from one that reads nothing there;
-    also when outputs have another shape, hold NaN, or differ between two calls.
+    Raises BehaviourError that says whether the model sees a set or reads nothing there; also when
+    outputs have another shape, hold NaN, or differ between two calls.
     """
     row = _Row(model, x, 3)
     tolerance = ROUNDING * row.probe.tolerance**2 if tolerance is None else tolerance
@@ -87,7 +87,7 @@ def check_order(model: Callable[[Any], Any], x: Any, *, tolerance: float | None 
 
 
 class _Row:
-    """A model's answer to a row of tokens or vectors, and to the same in another order."""
+    """A model's outputs for tokens or vectors, and for the same ones in another order."""
 
     def __init__(self, model: Callable[[Any], Any], x: Any, at_least: int) -> None:
         self.x, self.probe = array(x), Probe(model, x)
@@ -108,7 +108,7 @@ class _Row:
         refuse_nan(self.before)
 
     def outputs(self, x: np.ndarray) -> np.ndarray:
-        """(*lead, n): what the model says of each place."""
+        """(*lead, n): the outputs at each position."""
         return self._by_place(self.probe(x))
 
     def _by_place(self, y: np.ndarray) -> np.ndarray:
@@ -120,11 +120,11 @@ class _Row:
         return y.reshape(*self.lead, -1)
 
     def answer(self, order: np.ndarray) -> np.ndarray:
-        """What the model says of x in another order."""
+        """The outputs for x in another order."""
         return self.outputs(self.x.take(order, self.axis))
 
     def change(self, order: np.ndarray, tolerance: float) -> str:
-        """How the first output that has not moved with its input differs; empty if all have."""
+        """How the first output that did not move with its input differs; empty if all moved."""
         moved, after = self.before.take(order, self.axis), self.answer(order)
         if not (off := differ(moved, after, tolerance)).any():
             return ""
@@ -138,14 +138,14 @@ class _Row:
 
 
 def _exchanged(n: int, i: int, j: int) -> np.ndarray:
-    """0 … n − 1 with i and j in each other's place."""
+    """0 … n − 1 with i and j swapped."""
     order = np.arange(n)
     order[[i, j]] = j, i
     return order
 
 
 def _why_not_moved(row: _Row, tolerance: float) -> str:
-    """Whether it is a position that tells the places apart, or who reads whom."""
+    """A guess at the reason: positions that are added, or which inputs an output may read."""
     equal = np.broadcast_to(row.x.take([0], row.axis), row.x.shape)
     outputs = row.outputs(equal)
     same = np.broadcast_to(outputs.take([0], row.axis), outputs.shape)

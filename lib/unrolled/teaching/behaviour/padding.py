@@ -1,4 +1,4 @@
-"""The check that padding changes nothing, and what it can tell about a model that reads it."""
+"""The check that padding changes nothing, with a guess at the mistake where it does."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ EXTRA = 3  # columns of padding that are added
 def check_padding(
     model: Callable[[Any, Any], Any], tokens: Any, mask: Any, *, tolerance: float | None = None
 ) -> None:
-    """Check that padding changes nothing: not what stands in it, and not how much there is.
+    """Check that padding changes nothing, neither its ids nor its amount.
 
-    First the padded places get up to three other ids of those that occur in tokens: no bit of an
-    output may change. Then three columns of padding are added, and last each padded sequence is
-    given alone, cut to its length. Another shape is rounded otherwise, so there an output x may
-    change by tolerance · (1 + |x|), by default the square root of its dtype's precision (float64:
-    1.5e-8, float32: 3.5e-4). What a model says at padded places is its own affair.
+    First the check puts other ids that occur in `tokens` into the padding, in up to three ways: no
+    bit of an output may change. Then it adds three columns of padding, and last it gives the model
+    each padded sequence alone, cut to its length. Another shape rounds differently, so here an
+    output x may change by tolerance · (1 + |x|); the default tolerance is the square root of its
+    dtype's precision (float64: 1.5e-8, float32: 3.5e-4). Outputs at padded positions are ignored.
 
     model: (tokens (B, T), mask (B, T)) → outputs (B, T, …), one for each token, or (B, …).
-    tokens: integers (B, T), two different ids at least; left unchanged.
-    mask: booleans (B, T), True where a token stands: all tokens of a sequence on its left, at least
-          one; and at least one sequence with padding.
+    tokens: integers (B, T), at least two different ids; left unchanged.
+    mask: booleans (B, T), True for a token: each sequence begins on the left and has at least one
+          token, and at least one sequence has padding.
 
-    Raises BehaviourError naming the first sequence that changes, when and by how much, and guessing
-    at a mask that is not used or is taken for its opposite, at a state read in the last column, and
-    at a backward direction that begins in the padding; also when outputs have another shape, hold
-    NaN, or differ between two calls on the same tokens.
+    Raises BehaviourError with the first sequence that changes, when and by how much, and a guess
+    (the mask is not used or inverted, a state is read in the last column, a backward direction
+    begins in the padding); also when outputs have another shape, hold NaN, or differ between two
+    calls on the same tokens.
     """
     batch = _Padded(model, tokens, mask)
     ids, real = batch.ids, batch.real
@@ -66,7 +66,7 @@ def check_padding(
 
 
 def _why_padding(batch: _Padded, other: np.ndarray) -> str:
-    """The mistake behind it, from answers to other masks; `other`: what else stood in padding."""
+    """A guess at the mistake, from outputs under other masks; `other`: ids with other padding."""
     if not batch.change(batch.own(batch.ids, np.ones_like(batch.real)), 0.0):
         return ". The mask changes nothing: is it used? " + (
             "Without it a backward direction begins in the padding, and attention reaches into it"
@@ -74,7 +74,7 @@ def _why_padding(batch: _Padded, other: np.ndarray) -> str:
             else "A state is to be read at the last token, mask.sum(1) − 1, not in the last column"
         )
     if other is not batch.ids:
-        with contextlib.suppress(Exception):  # a model need not understand a mask turned around
+        with contextlib.suppress(Exception):  # a model may refuse an inverted mask
             turned = batch.own(batch.ids, ~batch.real), batch.own(other, ~batch.real)
             if not any(differ(turned[0][i], turned[1][i]).any() for i in turned[0]):
                 return ". With ~mask it does not: True means that a token stands there, not padding"
@@ -84,7 +84,7 @@ def _why_padding(batch: _Padded, other: np.ndarray) -> str:
 
 
 class _Padded:
-    """A model's answers to a padded batch and to variations of it, as {sequence: output}."""
+    """A model's outputs for a padded batch and variations of it, as {sequence: output}."""
 
     def __init__(self, model: Callable[[Any, Any], Any], tokens: Any, mask: Any) -> None:
         self.ids, self.real, self.probe = array(tokens), array(mask), Probe(model, tokens)
@@ -96,7 +96,7 @@ class _Padded:
         self.before = self._cut(outputs, range(len(outputs)))
 
     def _is_per_token(self, outputs: np.ndarray) -> bool:
-        """Whether the outputs are (B, T, …) or (B, …); T may be the number of classes, too."""
+        """Whether the outputs are (B, T, …), not (B, …); T may equal the number of classes."""
         check_rows(self.ids, outputs)
         i = int(np.argmin(self.lengths))
         n, width = self.lengths[i], self.ids.shape[1]
@@ -114,11 +114,11 @@ class _Padded:
         )
 
     def own(self, ids: np.ndarray, mask: np.ndarray) -> dict[int, np.ndarray]:
-        """What the model says of each sequence, or of each of its tokens."""
+        """The outputs of each sequence, or of each of its tokens."""
         return self._cut(self.probe(ids, mask), range(len(ids)))
 
     def alone(self, cut: bool) -> dict[int, np.ndarray]:
-        """The same of each padded sequence by itself, cut to its length or not."""
+        """The outputs of each padded sequence alone, cut to its length or not."""
         answers = {}
         for i, n in enumerate(self.lengths):
             if n < self.ids.shape[1]:
@@ -131,7 +131,7 @@ class _Padded:
         return {i: x[: self.lengths[i]] if self.per_token else x for i, x in rows.items()}
 
     def change(self, after: dict[int, np.ndarray], tolerance: float) -> str:
-        """How the first sequence that is not as before has changed; empty if there is none."""
+        """How the first sequence that changed has changed; empty if none has."""
         for i, y in after.items():
             x, place = self.before[i], ""
             if x.shape != y.shape:
@@ -147,7 +147,7 @@ class _Padded:
 
 
 def _lengths(ids: np.ndarray, real: np.ndarray) -> list[int]:
-    """The number of tokens of each sequence; ValueError or TypeError for a mask of no use."""
+    """The number of tokens of each sequence. Raises ValueError or TypeError for a wrong mask."""
     if real.dtype != bool:
         raise TypeError(f"mask needs booleans, True where a token stands, got {real.dtype}")
     if real.shape != ids.shape:

@@ -1,4 +1,4 @@
-"""Asking a model: the same tokens twice, other tokens in some places, and what has changed then."""
+"""Calls of a model: twice on the same tokens, with some tokens replaced; and what changed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ EXCHANGED = ": are the two axes exchanged, does the module want (T, B, D)?"
 
 
 class Probe:
-    """A model that is asked in numpy arrays, copied into the kind of `like`, and answers in them.
+    """A model as a function of numpy arrays; it gets copies of the kind of `like`.
 
-    tolerance: what rounding may do to the last answer, the square root of its dtype's precision.
+    tolerance: the square root of the precision of its last output's dtype.
     """
 
     def __init__(self, model: Callable[..., Any], like: Any) -> None:
@@ -29,7 +29,7 @@ class Probe:
         return np.array(array(outputs))  # a copy: a model may use one buffer again and again
 
     def twice(self, *arrays: np.ndarray) -> np.ndarray:
-        """The outputs; BehaviourError if a second call gives others."""
+        """The outputs. Raises BehaviourError if a second call gives others."""
         once, again = self(*arrays), self(*arrays)
         if once.shape != again.shape or differ(once, again).any():
             raise BehaviourError(
@@ -39,7 +39,8 @@ class Probe:
 
 
 def vocabulary(ids: np.ndarray) -> np.ndarray:
-    """The ids that occur, in order; TypeError or ValueError for no integers (B, T) or one id."""
+    """The ids that occur, sorted. Raises TypeError or ValueError for anything but (B, T) integers
+    with two different ids."""
     if ids.dtype.kind not in "iu":
         raise TypeError(f"tokens need integers, got {ids.dtype}")
     if ids.ndim != 2 or ids.size == 0:
@@ -49,39 +50,39 @@ def vocabulary(ids: np.ndarray) -> np.ndarray:
     return words
 
 
-def replaced(ids: np.ndarray, places: np.ndarray, words: np.ndarray) -> Iterator[np.ndarray]:
-    """ids with another one of words in each of the places, in up to three ways."""
+def replaced(ids: np.ndarray, where: np.ndarray, words: np.ndarray) -> Iterator[np.ndarray]:
+    """ids (B, T) with another word where `where` is True, in up to three ways."""
     rank = np.searchsorted(words, ids)
     for shift in sorted({1, len(words) // 2, len(words) - 1}):
-        yield np.where(places, words[(rank + shift) % len(words)], ids).astype(ids.dtype)
+        yield np.where(where, words[(rank + shift) % len(words)], ids).astype(ids.dtype)
 
 
-def changed(x: np.ndarray, places: np.ndarray) -> Iterator[np.ndarray]:
-    """x with something else in each of the places, in up to three ways.
+def changed(x: np.ndarray, where: np.ndarray) -> Iterator[np.ndarray]:
+    """x with other entries where `where` is True, in up to three ways.
 
-    Tokens (B, T) get other ids of those that occur (see `vocabulary`), vectors (…, D) fresh ones
-    from N(0, 1); places are as for the tokens, without the axis D.
+    Tokens (B, T) become other ids that occur (see `vocabulary`), vectors (…, D) draws from N(0, 1).
+    `where` has the shape of x, for vectors without the axis D.
     """
     if x.dtype.kind != "f":
-        yield from replaced(x, places, vocabulary(x))
+        yield from replaced(x, where, vocabulary(x))
         return
     rng = np.random.default_rng(0)
     for _ in range(3):
-        yield np.where(places[..., None], rng.normal(size=x.shape), x).astype(x.dtype)
+        yield np.where(where[..., None], rng.normal(size=x.shape), x).astype(x.dtype)
 
 
 def differ(x: np.ndarray, y: np.ndarray, tolerance: float = 0.0) -> np.ndarray:
-    """Where two arrays are not the same, up to tolerance · (1 + |x|); NaN is the same as NaN."""
+    """Where two arrays differ by more than tolerance · (1 + |x|); NaN equals NaN."""
     return ~np.isclose(y, x, rtol=tolerance, atol=tolerance, equal_nan=True)
 
 
 def how_much(x: np.ndarray, y: np.ndarray, where: np.ndarray) -> float:
-    """The largest |x − y| in these places."""
+    """The largest |x − y| there."""
     return float(np.abs(x[where].astype(float) - y[where]).max())
 
 
 def check_rows(ids: np.ndarray, outputs: np.ndarray) -> None:
-    """Raise BehaviourError unless there are outputs for each sequence."""
+    """Raise BehaviourError unless each sequence has an output."""
     if outputs.shape[:1] != ids.shape[:1]:
         guess = EXCHANGED if outputs.shape[:1] == ids.shape[1:] else ""
         raise BehaviourError(
@@ -90,6 +91,6 @@ def check_rows(ids: np.ndarray, outputs: np.ndarray) -> None:
 
 
 def refuse_nan(outputs: np.ndarray) -> None:
-    """Raise BehaviourError naming the first NaN."""
+    """Raise BehaviourError with the index of the first NaN."""
     if np.isnan(outputs).any():
         raise BehaviourError(f"the output at {first(np.isnan(outputs))} is NaN")

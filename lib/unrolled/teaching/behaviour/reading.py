@@ -127,20 +127,21 @@ def _why_pieces(model, probe, ids, read, starts, right, tolerance) -> str:
 def check_source(
     model: Callable[[Any, Any], Any], source: Any, target: Any, *, tolerance: float = 0.0
 ) -> None:
-    """Check that every output reads the source, and that every place of the source is read.
+    """Check that every output reads the source, and every position of the source is read.
 
-    Each place of the source in turn gets something else in up to three ways, in all sequences at
-    once: other ids of those that occur, or vectors from N(0, 1). Of each sequence some output must
-    change with each place, and each output with some place, by more than tolerance · (1 + |y|).
+    The check replaces each position of the source in turn, in all sequences at once and in up to
+    three ways, by other ids that occur or by vectors from N(0, 1). In each sequence every position
+    must change some output, and some position must change every output, by more than
+    tolerance · (1 + |y|).
 
-    model: (source, target) → outputs (B, T, …). A model that also wants a mask is handed over as a
-           function of these two.
-    source: integers (B, S), two different ids at least, or floats (B, S, D); no padding in it.
+    model: (source, target) → outputs (B, T, …). Wrap a model that also takes a mask into a function
+           of these two.
+    source: integers (B, S), at least two different ids, or floats (B, S, D); without padding.
     target: integers (B, T), or floats (B, T, D).
 
-    Raises BehaviourError: no output reads the source; the first place of the source that none
-    reads, and which ones are read; the first output that reads nothing. Also when outputs have
-    another shape, hold NaN, or differ between two calls.
+    Raises BehaviourError if no output reads the source, with the first position that none reads,
+    or with the first output that reads nothing; also when outputs have another shape, hold NaN, or
+    differ between two calls.
     """
     x, y = array(source), array(target)
     for name, a in (("source", x), ("target", y)):
@@ -184,7 +185,7 @@ def check_source(
 
 
 def _reads(probe, x, y, before, tolerance) -> tuple[np.ndarray, float]:
-    """(which (sequence, place of the source, output) goes with the source, the largest change)."""
+    """(which outputs change with which position of the source, (B, S, T); the largest change)."""
     reads, largest = np.zeros((len(x), x.shape[1], y.shape[1]), dtype=bool), 0.0
     columns = np.broadcast_to(np.arange(x.shape[1]), x.shape[:2])
     for s in range(x.shape[1]):
@@ -197,7 +198,7 @@ def _reads(probe, x, y, before, tolerance) -> tuple[np.ndarray, float]:
 
 
 def _listed(which: np.ndarray) -> str:
-    """The places that are True, at most eight of them."""
+    """The positions that are True, at most eight of them."""
     places = [str(i) for i in np.flatnonzero(which)]
     if not places:
         return "none"

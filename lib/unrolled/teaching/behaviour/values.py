@@ -1,4 +1,4 @@
-"""Checks of numbers that lie before us: a table of log-probabilities, targets, a gradient."""
+"""Checks of arrays: log-probabilities, targets, a gradient."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def check_distribution(log_probs: Any, *, tolerance: float | None = None) -> Non
     """Check that every row of log-probabilities, shape (…, V) in nats, is a distribution.
 
     Each row along the last axis must hold no NaN and satisfy |Σ_v exp(log p_v) − 1| ≤ tolerance;
-    −∞ (probability 0) is allowed. tolerance defaults to the square root of the dtype's precision:
-    1.5e-8 in float64, 3.5e-4 in float32, 0.09 in bfloat16.
+    −∞ (probability 0) is allowed. The default tolerance is the square root of the dtype's
+    precision: 1.5e-8 in float64, 3.5e-4 in float32, 0.09 in bfloat16.
 
-    Raises BehaviourError naming the first bad row and its sum, and guessing at probabilities
-    without a log or a softmax over another axis; ValueError if there is no row or no column.
+    Raises BehaviourError with the first bad row and its sum, and a guess (probabilities without a
+    log, a softmax over another axis); ValueError if there is no row or no column.
     """
     values = array(log_probs)
     if values.ndim == 0 or values.size == 0:
@@ -60,11 +60,11 @@ def check_shift(inputs: Any, targets: Any, *, pad: int | None = None) -> None:
     """Check that targets are the inputs' next tokens: targets[…, i] = inputs[…, i + 1].
 
     inputs, targets: integer tokens of one shape (T,) or (B, T), T ≥ 2: the text without its last
-                     token and without its first. The last target stands in no input: not checked.
-    pad: an id that only fills up; a target whose next input is pad is not checked either.
+                     token and without its first. The last target is in no input: not checked.
+    pad: the padding's id; a target whose next input is pad is not checked either.
 
-    Raises BehaviourError at the first position that differs, saying so when the targets are the
-    inputs themselves (the model would see its answer) or lag one behind (it would tell the past).
+    Raises BehaviourError with the first position that differs; it says when the targets are the
+    inputs themselves (the model would see the answer) or the previous tokens.
     """
     inputs, targets = array(inputs), array(targets)
     if inputs.shape != targets.shape:
@@ -92,13 +92,15 @@ def check_gradient(
 ) -> None:
     """Check that grad is ∂f/∂x: first its shape, then every entry against finite differences.
 
-    f: takes x's kind of array, returns a number: shape (), else ValueError; None raises TypeError.
-    x: float64 of any shape (numpy, torch or the engine's Tensor); another dtype raises TypeError.
-    grad: the gradient to check, real, in exactly x's shape: (3, 1) for a (3,) is a mistake that
-          broadcasting would hide. eps and tolerance are those of `unrolled.models.gradcheck`.
+    f: a function of an array of x's kind. It returns a number, shape (), else ValueError; None
+       raises TypeError.
+    x: float64 of any shape (numpy, torch or the Tensor of `models.autograd`); another dtype raises
+       TypeError.
+    grad: the gradient to check, real, in exactly x's shape: broadcasting would hide a (3, 1) for a
+          (3,). eps, tolerance: see `unrolled.models.gradcheck`.
 
-    Raises BehaviourError naming both shapes, or the worst entry, what it is and what it should be,
-    and guessing at a wrong sign, a constant factor or a transpose.
+    Raises BehaviourError with both shapes, or with the worst entry and its expected value and a
+    guess (a wrong sign, a constant factor, a transpose).
     """
     if grad is None:
         raise BehaviourError("there is no gradient (None): has backward been called?")

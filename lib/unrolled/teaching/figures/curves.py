@@ -1,4 +1,4 @@
-"""How training went: the losses of one fit, or of a few side by side, as a figure."""
+"""Training curves: the losses of one fit, or of several fits, as a figure."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from unrolled.teaching.figures.plots import label_lines
 if TYPE_CHECKING:  # figures alone need no torch
     from unrolled.training.settings import History
 
-NATS = {"bits": math.log(2), "nats": 1.0}  # in one of them
+NATS = {"bits": math.log(2), "nats": 1.0}  # nats in one unit
 TIMES = {"step": "updates", "seconds": "time (seconds)"}
-ROLES = ("accent", "gradient", "value", "train", "muted")  # "test" stays with held-out data
+ROLES = ("accent", "gradient", "value", "train", "muted")  # "test" is for held-out data
 UPDATES = {"linewidth": 0.8, "alpha": 0.4}
 MEAN = {"linewidth": 1.3}
 HELD_OUT = {"linewidth": 2.2, "marker": "o", "markersize": 4}
-MOST_POINTS = 500  # of a line: more make a page heavy and no curve clearer
+MOST_POINTS = 500  # of one line: more make the page heavier and no curve clearer
 
 
 def training_curves(
     histories: History | Mapping[str, History], *, unit: str = "bits", x: str = "step"
 ) -> Figure:
-    """The training loss of one to five fits and, where there is one, the validation loss.
+    """The training loss of one to five fits and, if there is one, the validation loss.
 
-    Of one fit, the losses of single updates are drawn faintly, and over them their running mean, at
-    the middle of its window. Several fits have a colour each, for the running mean, thin, and the
-    validation loss, thick. The key says of how many updates the mean is.
+    For one fit, the loss of each step is drawn faintly and its running mean on top, at the middle
+    of the window. Several fits have one colour each: thin for the running mean, thick for the
+    validation loss. The key says over how many steps the mean runs.
 
     Args:
-        histories: a `History`, or several by the names that stand at the ends of their lines.
-        unit: "bits" or "nats", in which the mean loss of a target is drawn.
-        x: "step", the updates done, or "seconds" since the fit began.
+        histories: a `History`, or several by name; the names stand at the ends of the lines.
+        unit: "bits" or "nats", the unit of the mean loss of a target.
+        x: "step", or "seconds" since the fit began.
 
     Raises:
-        ValueError: for an unknown unit or x, no history or more than five, one without an update.
-        TypeError: for something that is no history.
+        ValueError: for an unknown unit or x, no history or more than five, or one without a step.
+        TypeError: for anything but a history.
     """
     if unit not in NATS or x not in TIMES:
         raise ValueError(f"unit is bits or nats and x step or seconds, got {unit!r} and {x!r}")
@@ -80,7 +80,7 @@ def _draw(
     x: str,
     single: bool,
 ) -> None:
-    """The lines of one fit; the names are on points of their own, where the fit ends."""
+    """Draw one fit; its names belong to single points, where it ends."""
     times = np.array(getattr(history, x), float)
     loss, held_out = np.array(history.train_loss) / nats, np.array(history.valid_loss) / nats
     some = slice(None, None, _one_in(loss))
@@ -99,7 +99,7 @@ def _draw(
 
 
 def _key(ax: mpl.axes.Axes, histories: list[History], window: int, single: bool) -> None:
-    """What kinds of lines there are, where their names do not say it."""
+    """Add a key of the kinds of lines, unless their names say it."""
     mean, kinds = f"mean of {window} updates" if window > 1 else "each update", {}
     if single and window > 1:
         one_in = _one_in(histories[0].step)
@@ -115,11 +115,11 @@ def _key(ax: mpl.axes.Axes, histories: list[History], window: int, single: bool)
 
 
 def _one_in(values: list | np.ndarray) -> int:
-    """How many values there are to one that is drawn."""
+    """Draw one value in so many."""
     return math.ceil(len(values) / MOST_POINTS)
 
 
 def _round_down(number: float) -> int:
-    """The largest of 1, 2, 5, 10, 20, 50, … that is not above number, or 1."""
+    """The largest of 1, 2, 5, 10, 20, 50, … up to `number`, at least 1."""
     power = 10 ** math.floor(math.log10(max(number, 1)))
     return max(m * power for m in (1, 2, 5) if m * power <= max(number, 1))

@@ -1,7 +1,7 @@
-"""matplotlib's SVG file made into a lean fragment that can stand inside any HTML page.
+"""matplotlib's SVG file as a lean fragment for any HTML page.
 
-Nothing is left in it that names the run (date, version), leaks into the page (a style sheet for
-every element, common identifiers) or fixes what the page should choose (fonts, colours).
+The fragment does not name the run (date, version), does not leak into the page (no global style
+sheet, no common identifiers), and leaves fonts and colours to the page.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ def inline(text: str, colours: Mapping[str, str], prefix: str | None = None) -> 
 
     Args:
         text: an SVG file as matplotlib writes it with `svg.fonttype: none`.
-        colours: what to write for a colour such as `#4f46e5`; black stands for the default fill.
-        prefix: how identifiers start; by default a hash of the drawing, so that two drawings on
-            one page do not share an identifier.
+        colours: what replaces a colour such as `#4f46e5`; black is the default fill.
+        prefix: the start of identifiers, by default a hash of the drawing, so that two drawings on
+            a page share no identifier.
 
     Raises:
         ValueError: if a text in the drawing holds a control character, which no SVG file can.
@@ -60,7 +60,7 @@ def inline(text: str, colours: Mapping[str, str], prefix: str | None = None) -> 
 
 
 def _rename_identifiers(root: ET.Element) -> dict[str, str]:
-    """Number the identifiers that are referred to, drop the others; return old → new."""
+    """Number the identifiers that are used, drop the others; return old → new."""
     names: dict[str, str] = {}
 
     def new(match: re.Match[str]) -> str:
@@ -92,10 +92,10 @@ def _rounded(number: re.Match[str]) -> str:
 
 
 def _font(declaration: re.Match[str]) -> str:
-    """Monospace stays; a list of families ending in sans-serif is left to the page.
+    """Keep monospace; leave a list of families ending in sans-serif to the page.
 
-    A single family marks mathematics, whose symbols are placed one by one: they need a font with
-    the widths they were placed for.
+    A single family means mathematics. matplotlib places its symbols one by one, so they need a font
+    with the same widths.
     """
     families, end = declaration[1], declaration[2] or ""
     if "Mono" in families or families.endswith("monospace"):
@@ -106,7 +106,7 @@ def _font(declaration: re.Match[str]) -> str:
 
 
 def _unwrap(parent: ET.Element) -> None:
-    """Replace groups that set nothing by their children, and drop what is not drawn."""
+    """Replace groups without attributes by their children, and drop what is not drawn."""
     children: list[ET.Element] = []
     for child in parent:
         _unwrap(child)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-# Each role's colour on a light and on a dark page; contrast with the page at least 4.5 to 1, and
-# told apart by colour-blind readers too (`grid` and `page` are furniture).
+# Each role's colour on a light and on a dark page. Contrast with the page is at least 4.5 to 1, and
+# colour-blind readers can tell the roles apart (except `grid` and `page`, which carry no meaning).
 COLOURS = {
     "ink": ("#1f2328", "#e6e6ea"),
     "muted": ("#5f6773", "#9aa3af"),

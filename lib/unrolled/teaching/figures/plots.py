@@ -1,4 +1,4 @@
-"""What the chapters draw into their axes: names at the ends of lines, a matrix as cells."""
+"""Two drawings for any axes: names at the ends of lines, and a matrix as cells."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from unrolled.teaching.figures.palette import PALETTE
 def label_lines(ax: mpl.axes.Axes, *, gap: float = 1.25) -> None:
     """Write each labelled line's name at its right end, in its colour, instead of a legend.
 
-    Names that would overlap are pushed apart to `gap` times the font size. Call it last, when the
-    limits of the axes stand.
+    Overlapping names move apart to `gap` times the font size. Call it last, after the limits of the
+    axes are set.
     """
     lines = [line for line in ax.get_lines() if not line.get_label().startswith("_")]
     if not lines:
@@ -48,14 +48,14 @@ def heatmap(
 ) -> None:
     """Draw a small matrix, row 0 on top, as cells whose opacity is |entry| / `limit`.
 
-    Zero is the page itself, so a signed matrix is centred at zero and both signs are read on light
-    and dark pages.
+    Zero shows the page itself, so a signed matrix is centred at zero and both signs are legible on
+    light and dark pages.
 
     Args:
         matrix: (R, C) finite numbers.
         rows: R names beside the rows, or None.
         columns: C names above the columns, or None.
-        limit: the magnitude drawn at full strength; the largest one in `matrix` by default.
+        limit: the magnitude drawn at full strength, by default the largest in `matrix`.
         annotate: a format such as `".2f"` to write the entries into the cells.
         colour: the palette's role for positive entries.
         negative: the palette's role for negative entries.
@@ -91,7 +91,7 @@ def heatmap(
 
 
 def _spread(positions: np.ndarray, gap: float) -> np.ndarray:
-    """The positions nearest to the given ones in the same order, at least `gap` apart (n,)."""
+    """The positions (n,) closest to the given ones, in their order and at least `gap` apart."""
     order = np.argsort(positions, kind="stable")
     # x_i − i·gap must not decrease: pool neighbours that break it into their mean.
     blocks: list[list[float]] = []

@@ -1,9 +1,9 @@
-"""The book's one house style: a palette by role, and figures as inline SVG that follow the page.
+"""The house style: matplotlib's defaults, and figures as inline SVG in the colours of the page.
 
-A figure is drawn with matplotlib in the light colours of `PALETTE`. `svg` writes it as a fragment
-in which every one of those colours is a CSS variable with the light colour as its fallback,
-`fill: var(--u-accent, #4f46e5)`, so the same drawing is read on a white and on a dark page, in the
-web book, in JupyterLab and in Colab. Text stays text, in the font of the page around it.
+Draw with matplotlib in the light colours of `PALETTE`. `svg` turns each of them into a CSS variable
+with the light colour as its fallback, `fill: var(--u-accent, #4f46e5)`. So one drawing is legible
+on a white and on a dark page, in the web book, in JupyterLab and in Colab. Text stays text, in the
+font of the page.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _DARK = (
 
 
 def use_house_style() -> None:
-    """Set matplotlib's defaults to the book's: call it once, after the imports of a chapter."""
+    """Set matplotlib's defaults to the book's. Call it once, after the imports of a chapter."""
     mpl.rcParams.update(
         {
-            "figure.figsize": (5.6, 3.2),  # inches; real ones on a wide page, less on a phone
+            "figure.figsize": (5.6, 3.2),  # inches on a wide page, less on a phone
             "figure.constrained_layout.use": True,
             "figure.facecolor": "none",
             "axes.facecolor": "none",
@@ -83,8 +83,8 @@ def use_house_style() -> None:
 def svg(fig: Figure, *, prefix: str | None = None) -> str:
     """A figure as one `<svg>` element for an HTML page, one drawn element per line.
 
-    The same figure gives the same bytes on every run. Identifiers start with `prefix`; without one
-    it is taken from a hash of the drawing, so two figures on a page do not share an identifier.
+    The same figure gives the same bytes on every run. Identifiers start with `prefix`, by default a
+    hash of the drawing, so that two figures on a page share no identifier.
 
     Raises:
         TypeError: if `fig` is not a matplotlib figure.
@@ -103,12 +103,12 @@ def show(fig: Figure, *, alt: str, caption: str = "") -> None:
 
     Args:
         fig: the matplotlib figure; it is closed, so a notebook does not show it a second time.
-        alt: what is to be seen, for readers who do not see it.
-        caption: plain text under the figure; `$…$` is set as mathematics.
+        alt: what the figure shows, for readers who cannot see it.
+        caption: plain text under the figure; `$…$` is mathematics.
 
     Raises:
         ValueError: if `alt` is blank.
-        TypeError: if `caption` is no text.
+        TypeError: if `caption` is not a string.
     """
     from IPython.display import display
 
@@ -143,7 +143,7 @@ def figcaption(caption: str) -> str:
 
 
 def css() -> str:
-    """The style every figure carries: the dark page's colours, and a figure's place in the text."""
+    """The style in every figure: the colours of a dark page, and the figure's place in the text."""
     dark = ";".join(f"--u-{role}:{colour}" for role, (_, colour) in COLOURS.items())
     rules = Path(__file__).with_name("figures.css").read_text(encoding="utf-8")
     return f"@media screen{{{','.join(_DARK)}{{{dark};--u-scheme:dark}}}}\n{rules.strip()}\n"

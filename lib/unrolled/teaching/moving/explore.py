@@ -1,10 +1,10 @@
 """Figures that move: a drawing of a few parameters, with a control for each of them.
 
-`explore(draw, temperature=[0.5, 1.0, 2.0], …)` does one of two things with the same arguments. In a
-running kernel it shows ipywidgets and draws a state when it is asked for. When a page of the book
-is written (`UNROLLED_STATIC=1`) it draws every state once and displays one piece of HTML that needs
-nothing else: native controls, the states as SVG, and thirty lines of script. Without script, and on
-paper, the start state remains as a still.
+`explore(draw, temperature=[0.5, 1.0, 2.0], …)` has two forms. In a running kernel it shows
+ipywidgets and draws a state when the reader selects it. For a page of the book
+(`UNROLLED_STATIC=1`) it draws every state once and displays one piece of HTML that needs nothing
+else: native controls, the states as SVG, and thirty lines of script. Without script, and on paper,
+the start state remains as a still.
 """
 
 from __future__ import annotations
@@ -37,22 +37,23 @@ def explore(
     Args:
         draw: a pure function of the axes that returns a matplotlib figure, always of the same
             size; fix the limits of its axes, or the drawing jumps between states.
-        alt: what is to be seen: a function of the state, or a format string such as
+        alt: what the figure shows: a function of the state, or a format string such as
             `"the distribution at temperature {temperature}"`.
-        caption: the finding, for all states; `$…$` is set as mathematics.
-        start: the first state, which is also the still; an axis not named starts at its first
+        caption: the finding, for all states; `$…$` is mathematics.
+        start: the first state, also the still; an axis that it leaves out starts at its first
             value.
-        max_kilobytes: what the page form may weigh, gzipped, in kilobytes of 1000 bytes.
-        labels: for an axis its name to show, or a pair of name and format; the format is a string
+        max_kilobytes: the largest gzipped size of the page's form, in kilobytes of 1000 bytes.
+        labels: an axis's name to show, or a pair of name and format; the format is a string
             (`"{:.1f} nats"`) or a function of the value.
-        axes: for each parameter its values: numbers get a slider; texts, yes and no get choices.
+        axes: the values of each parameter. Numbers get a slider; strings and booleans get choices.
 
     Raises:
-        ValueError: for an axis without values, a start value that is not on its axis, an axis
-            that `draw` does not take or that bears the name of a parameter of `explore`, frames
-            of different sizes, or frames that together would be too heavy.
-        TypeError: if `draw` returns no figure, or an axis, label or caption is of the wrong kind.
-        RuntimeError: if `draw` fails; it names the state.
+        ValueError: for an axis without values, a start value that is not on its axis, an axis that
+            `draw` does not take or that has the name of a parameter of `explore`, frames of
+            different sizes, or frames that are too heavy together.
+        TypeError: if `draw` does not return a figure, or for an axis, label or caption of the wrong
+            type.
+        RuntimeError: if `draw` fails; the message names the state.
     """
     from IPython.display import display
 

@@ -1,7 +1,7 @@
-"""A figure that moves as one piece of HTML: every state drawn, no kernel, nothing to load.
+"""A figure that moves as one piece of HTML: all states drawn, no kernel, nothing to load.
 
-Neighbouring states share most of their lines, so the page holds a table of lines and, for each
-state, which of them make its drawing; `explore.js` puts them together.
+Neighbouring states share most of their lines. So the page holds a table of lines and, for each
+state, the indices of its lines; `explore.js` puts the drawing together.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from unrolled.teaching import figures
 from unrolled.teaching.moving.embed import embed
 from unrolled.teaching.moving.states import Axis, Plan
 
-PREFIX = "unrolled-explore"  # starts the identifiers until the whole figure is known
+PREFIX = "unrolled-explore"  # of the identifiers until the whole figure is drawn
 
 
 def page_form(plan: Plan, max_kilobytes: float) -> str:
-    """Draw every state and return the `<figure>`; ValueError if it is heavier than allowed.
+    """Draw every state and return the `<figure>`. Raises ValueError if it is too heavy.
 
-    The weight is estimated after 2, 4, 8, … states, so a grid far too fine fails at once.
+    The weight is estimated after 2, 4, 8, … states, so a grid that is far too fine fails early.
     """
     states = plan.states()
     drawings: list[str] = []
@@ -92,10 +92,10 @@ def _document(plan: Plan, states: list[tuple[int, ...]], drawings: list[str]) ->
 
 
 def _table(drawings: list[str]) -> tuple[list[str], list[list[int]]]:
-    """Every line once, and each drawing as runs [from, to, from, to, …] of lines.
+    """Each line once, and each drawing as runs [from, to, from, to, …] of lines.
 
-    The k-th copy of a line within a drawing counts as a line of its own, so that a drawing like
-    the first one is one long run with a few exceptions.
+    The k-th copy of a line within a drawing counts as a new line, so that a drawing similar to the
+    first is one long run with a few exceptions.
     """
     rows: dict[tuple[str, int], int] = {}
     runs: list[list[int]] = []

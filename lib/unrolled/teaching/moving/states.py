@@ -1,4 +1,4 @@
-"""What a figure that moves is drawn for: its axes, their values, and the words for each state."""
+"""The states of a figure that moves: its axes, their values, and the text for each state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TAKEN = ("draw", "alt", "caption", "start", "max_kilobytes", "labels")  # explo
 
 @dataclass(frozen=True)
 class Axis:
-    """One parameter: its values, how they read, and where it starts."""
+    """One parameter: its values, their texts, and the index it starts at."""
 
     name: str
     label: str
@@ -38,7 +38,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Plan:
-    """What to draw and for which states; a state is a tuple with one index for each axis."""
+    """What to draw, and for which states. A state is a tuple with one index for each axis."""
 
     draw: Callable[..., Figure]
     alt_form: str | Callable[..., str]
@@ -86,7 +86,7 @@ class Plan:
 
 @contextmanager
 def _without_a_trace() -> Iterator[None]:
-    """Close the figures opened inside and take back what was set in rcParams, come what may."""
+    """Close the figures opened inside and restore rcParams, also after an error."""
     before = plt.get_fignums()
     try:
         with mpl.rc_context():
@@ -97,7 +97,7 @@ def _without_a_trace() -> Iterator[None]:
 
 
 class _Alt(string.Formatter):
-    """Format strings in which a bare `{name}` reads as the control's read-out does."""
+    """Format strings in which a bare `{name}` becomes the control's text."""
 
     def __init__(self, texts: Mapping[str, str]):
         self.texts = texts
@@ -120,7 +120,7 @@ def plan(
     labels: Mapping[str, str | tuple[str, Any]] | None,
     axes: Mapping[str, Iterable[Value]],
 ) -> Plan:
-    """Check what the caller gave, before anything is drawn."""
+    """Check the arguments of `explore` before anything is drawn."""
     _check_names(draw, start=start, labels=labels)
     start, labels = dict(start or {}), dict(labels or {})
     if not axes:
@@ -177,7 +177,7 @@ def _same(a: Value, b: Value) -> bool:
 
 
 def _texts(values: tuple[Value, ...], form: str | Callable[[Any], str] | None) -> tuple[str, ...]:
-    """How the values read: by the given form, else as short as they stay apart."""
+    """The values as texts: by the given form, else as short as possible without being equal."""
     if form is not None:
         return tuple((form if callable(form) else form.format)(value) for value in values)
     if all(isinstance(value, bool) for value in values):

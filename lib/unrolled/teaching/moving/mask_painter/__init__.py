@@ -1,8 +1,8 @@
-"""A mask to paint, cell by cell: the weights that are left, and what the leak test says.
+"""A mask to paint cell by cell, with the attention weights and the verdict of the leak test.
 
-`paint` puts a table into a page or notebook in which every cell is a button. `mask_painter.js`,
-written into it, computes attention anew for each mask, so it needs no kernel; without script the
-table of the first mask remains as a still.
+`paint` shows a table in which every cell is a button. `mask_painter.js`, written into the page,
+recomputes attention for each mask, so no kernel is needed; without script the table of the first
+mask remains as a still.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ def paint(
     masks: Mapping[str, Tensor],
     caption: str = "",
 ) -> None:
-    """Display the weights of attention over T words, under a mask that can be painted.
+    """Display the attention weights over T words, under a mask that the reader paints.
 
     Args:
-        words: T of them, the names of rows (queries) and columns (keys).
+        words: T names of the rows (queries) and columns (keys).
         q, k, v: (T, K), (T, K) and (T, V), float; rounded to four decimals.
-        masks: by name, (T, T), True = may attend; each gets a button, and the first is the start.
-        caption: the finding; `$…$` is set as mathematics.
+        masks: by name, (T, T), True = may attend; one button each, the first is the start.
+        caption: the finding; `$…$` is mathematics.
 
-    Raises ValueError for another shape or type, or without a mask.
+    Raises ValueError for other shapes or dtypes, or without a mask.
     """
     from IPython.display import display
 

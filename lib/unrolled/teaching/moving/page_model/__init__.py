@@ -1,8 +1,8 @@
-"""A trained Transformer that runs in the reader's own browser: type a text, see what it expects.
+"""A trained Transformer that runs in the reader's browser: type a text, see the next tokens.
 
-`pack` writes the model into one small file, with eight bits for each weight; `show` puts the place
-where it runs into a page. `page_model.js`, written into the page with it, is the forward pass over
-again, one token at a time with a cache of keys and values.
+`pack` writes the model into one small file with eight bits for each weight; `show` puts its frame
+into a page. `page_model.js`, written into the page, is the forward pass in JavaScript, one token at
+a time with a cache of keys and values.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from unrolled.models.transformer_config import TransformerConfig
 from unrolled.teaching import figures
 from unrolled.teaching.moving.embed import embed
 
-# What the forward pass in the page knows.
+# The configuration that the forward pass in the page can compute.
 SUPPORTED = {
     "activation": "swiglu", "norm": "rms", "norm_place": "pre", "position": "rotary",
     "bias": False, "tied": True, "parallel": False, "embedding_norm": False, "window": None,
@@ -36,10 +36,11 @@ PLACE = (
 def pack(model: TransformerLM, vocab: tuple[str, ...]) -> bytes:
     """The model as a file for the page.
 
-    Four bytes with the length of a JSON header (a multiple of four in all), the header, and then
-    each tensor: for a matrix one float32 for each row, the largest entry over 127, and its entries
-    in units of that, int8; a vector in float32. All little-endian, each tensor at a multiple of 4.
-    Raises ValueError for a configuration that the page does not know, or another vocabulary.
+    The file holds the length of a JSON header (four bytes), the header, padded to a multiple of
+    four, and the tensors. A matrix has one float32 for each row, its largest magnitude over 127,
+    and then int8 entries in units of it; a vector is float32. All little-endian, each tensor at a
+    multiple of four. Raises ValueError for a configuration that the page cannot compute, or a
+    vocabulary of another size.
     """
     config = asdict(model.config)
     for name, value in SUPPORTED.items():
@@ -69,7 +70,7 @@ def pack(model: TransformerLM, vocab: tuple[str, ...]) -> bytes:
 
 
 def unpack(data: bytes) -> tuple[TransformerLM, tuple[str, ...]]:
-    """The model as the page has it, its rounded weights included, and its vocabulary."""
+    """The model with the rounded weights of the page, and its vocabulary."""
     (length,) = struct.unpack("<I", data[:4])
     header, body = json.loads(data[4 : 4 + length]), data[4 + length :]
     weights = {}
@@ -86,10 +87,10 @@ def unpack(data: bytes) -> tuple[TransformerLM, tuple[str, ...]]:
 
 
 def show(name: str, prompt: str, *, caption: str = "", longest: int = 120) -> None:
-    """Display the place where the model of the file `name`.bin runs when the page is a book's.
+    """Display the frame in which the model of the file `name`.bin runs in the web book.
 
-    In a notebook, where the file is not at hand, a sentence stands there instead. longest: how many
-    characters the page reads, at most the length the model was trained on.
+    A notebook, which does not have the file, shows a sentence instead. longest: the number of
+    characters that the page reads, at most the length the model was trained on.
     """
     from IPython.display import display
 
