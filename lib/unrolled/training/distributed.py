@@ -72,12 +72,11 @@ def launch(
                 f"{words}"
             ) from None
         except mp.ProcessExitedException as error:
-            how = f"ended with code {error.exit_code}"
-            if error.signal_name:
-                how = f"was killed by {error.signal_name}"
+            by, code = error.signal_name, error.exit_code
             raise LostError(
-                f"process {error.error_index} of {n_processes} {how}; the others were ended. A fit "
-                "with a checkpoint goes on from it when it is launched again"
+                f"process {error.error_index} of {n_processes} "
+                f"{f'was killed by {by}' if by else f'ended with code {code}'}; the others were "
+                "ended. A fit with a checkpoint goes on from it when it is launched again"
             ) from None
         finally:
             for process in context.processes:
@@ -112,10 +111,9 @@ def method_for(function: Callable) -> str:
 
 def device() -> torch.device:
     """This process's own GPU where there is one for each on this machine, the CPU otherwise."""
-    rank, n = (
-        int(os.environ.get(f"LOCAL_{name}", d)) for name, d in (("RANK", 0), ("WORLD_SIZE", 1))
-    )
-    return torch.device("cuda", rank) if torch.cuda.device_count() >= n else torch.device("cpu")
+    n = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+    own = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
+    return own if torch.cuda.device_count() >= n else torch.device("cpu")
 
 
 def _enter(**options: object) -> None:
@@ -253,13 +251,13 @@ class _DistributedTrainer(Trainer):
 
     def _compare(self) -> None:
         """Raise ValueError in every process unless all were given the same."""
-        everyones = self._gather(self.settings())
-        for rank, theirs in enumerate(everyones):
-            keys = dict.fromkeys([*everyones[0], *theirs])
-            pairs = {key: (theirs.get(key), everyones[0].get(key)) for key in keys}
-            if other := [f"{k} {a!r}, not {b!r}" for k, (a, b) in pairs.items() if a != b]:
+        first, *others = self._gather(self.settings())
+        for rank, theirs in enumerate(others, 1):
+            found = [f"{k} {theirs.get(k)!r}, not {x!r}" for k, x in first.items()
+                     if theirs.get(k) != x]  # fmt: skip
+            if found:
                 raise ValueError(
-                    f"process {rank} was given something else than process 0: {', '.join(other)}"
+                    f"process {rank} was given something else than process 0: {', '.join(found)}"
                 )
 
     def _sum(self, x: Tensor) -> Tensor:

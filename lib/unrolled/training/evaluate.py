@@ -19,28 +19,6 @@ from unrolled.validate import whole
 Model = Callable[[np.ndarray], np.ndarray] | nn.Module
 
 
-def nll(
-    log_probs: np.ndarray | torch.Tensor, targets: np.ndarray | torch.Tensor
-) -> np.ndarray | torch.Tensor:
-    """−log p(target) of every token, in nats: log_probs (..., V) and int targets (...) → (...).
-
-    Arrays in, array out; tensors in, tensor out. Raises ValueError where the shapes do not fit or a
-    target is no id.
-    """
-    if tuple(log_probs.shape[:-1]) != tuple(targets.shape):
-        raise ValueError(
-            f"targets must have the shape of log_probs without its last axis, "
-            f"{tuple(log_probs.shape[:-1])}, got {tuple(targets.shape)}"
-        )
-    if math.prod(targets.shape):
-        low, high, vocab_size = int(targets.min()), int(targets.max()), log_probs.shape[-1]
-        if low < 0 or high >= vocab_size:
-            raise ValueError(f"targets must lie in 0 … {vocab_size - 1}, got {low} … {high}")
-    if isinstance(log_probs, torch.Tensor):
-        return -log_probs.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-    return -np.take_along_axis(log_probs, targets[..., None], axis=-1)[..., 0]
-
-
 def bits(nats: float | np.ndarray) -> float | np.ndarray:
     """nats / ln 2: the same code length, counted in binary digits."""
     return nats / math.log(2)
@@ -75,8 +53,7 @@ class Evaluation:
     n_bytes: int
 
     def __add__(self, other: Evaluation) -> Evaluation:
-        pairs = zip(vars(self).items(), vars(other).values(), strict=True)
-        return Evaluation(**{name: ours + theirs for (name, ours), theirs in pairs})
+        return Evaluation(**{name: x + getattr(other, name) for name, x in vars(self).items()})
 
     @property
     def bits_per_byte(self) -> float:
@@ -134,14 +111,15 @@ def _nats(model: Model, tokens: np.ndarray, targets: np.ndarray) -> np.ndarray:
     if not isinstance(model, nn.Module):
         out = torch.from_numpy(np.ascontiguousarray(model(tokens)))
         # A row of −inf only (maximum likelihood after an unseen context) has nothing to normalise.
-        log_probs = torch.where(out.isneginf().all(-1, True), out, out.double().log_softmax(-1))
-        return nll(log_probs.numpy(), targets)
+        lost = out.isneginf().all(-1, True)
+        log_probs = torch.where(lost, out, out.double().log_softmax(-1))
+        return -log_probs.gather(-1, torch.from_numpy(targets)[..., None])[..., 0].numpy()
     device = next(model.parameters()).device
-    float_type = torch.float32 if device.type == "mps" else torch.float64  # there is none on MPS
+    dtype = torch.float32 if device.type == "mps" else torch.float64  # which MPS does not have
     with in_evaluation_mode(model), torch.inference_mode():
-        logits = model(torch.from_numpy(tokens).to(device))
-        nats = nll(logits.to(float_type).log_softmax(-1), torch.from_numpy(targets).to(device))
-    return nats.cpu().double().numpy()
+        log_probs = model(torch.from_numpy(tokens).to(device)).to(dtype).log_softmax(-1)
+        chosen = log_probs.gather(-1, torch.from_numpy(targets).to(device)[..., None])
+    return -chosen[..., 0].cpu().double().numpy()
 
 
 @contextlib.contextmanager
