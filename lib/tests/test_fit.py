@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 from unrolled.data.batches import IGNORE, Contiguous
+from unrolled.models.recurrent_lm import RecurrentLM
 from unrolled.training import checkpoint as checkpoints
 from unrolled.training.fit import DivergedError, FitConfig, cross_entropy, fit, per_target
 from unrolled.training.schedule import cosine
@@ -258,6 +259,29 @@ def test_contiguous_batches_of_a_text_carry_the_state_to_its_end():
     model = Running()
     fit(model, text, FitConfig(n_steps=2 * len(text), lr=0.01, carry_state=True))
     assert [s is None for s in model.states] == ([True] + [False] * (len(text) - 1)) * 2
+
+
+def test_the_librarys_recurrent_model_carries_its_state_through_a_text():
+    """Two passes over three batches, against a loop by hand."""
+    text = Contiguous(tokens=np.arange(31) * 3 % VOCAB, batch_size=B, window=T)
+    models = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        models.append(RecurrentLM(VOCAB, "gru", embedding_dim=3, hidden_size=5))
+    ours, theirs = models
+    config = FitConfig(n_steps=2 * len(text), lr=0.1, optimizer="sgd", grad_clip=None,
+                       carry_state=True)  # fmt: skip
+    fit(ours, text, config)
+    optimizer = torch.optim.SGD(theirs.parameters(), lr=0.1)
+    for _ in range(2):
+        cache = theirs.new_cache()
+        for inputs, targets in text:
+            logits = theirs(torch.tensor(inputs), cache=cache)
+            cache.detach()
+            optimizer.zero_grad()
+            F.cross_entropy(logits.mT, torch.tensor(targets)).backward()
+            optimizer.step()
+    torch.testing.assert_close(parameters(ours), parameters(theirs), rtol=0, atol=1e-6)
 
 
 def test_inputs_that_are_a_tuple_are_spread_and_types_are_made_fit():

@@ -434,11 +434,12 @@ def test_an_encoder_decoder_writes_what_a_plain_loop_writes(cache):
 
 
 @pytest.mark.parametrize("cache", [True, False])
-def test_the_head_reads_the_last_position_only(cache):
-    model, shapes = transformer(), []
-    model.head.register_forward_hook(lambda module, args, out: shapes.append(args[0].shape[1]))
+@pytest.mark.parametrize("make", [recurrent, transformer])
+def test_the_head_reads_the_last_position_only(make, cache):
+    model, shapes = make(), []
+    model.head.register_forward_hook(lambda module, args, out: shapes.append(args[0].shape[:-1]))
     generate(model, PROMPT, 5, cache=cache)
-    assert shapes == [1] * 5
+    assert shapes == [(B,)] * 5
 
 
 @pytest.mark.parametrize("where", [0, V - 1])

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
 from unrolled.data.batches import IGNORE
+from unrolled.models.recurrent_lm import RecurrentLM
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import preset
 from unrolled.training.batch_iterator import to_device
@@ -24,6 +27,11 @@ def lm(dtype=torch.float32, **changes):
     torch.manual_seed(0)
     options = dict(n_layers=2, d_model=12, n_heads=2, vocab_size=V, context_length=T, dropout=0.0)
     return TransformerLM(preset("gpt2", **options | changes)).to(dtype)
+
+
+def rnn(dtype=torch.float32):
+    torch.manual_seed(0)
+    return RecurrentLM(V, "gru", embedding_dim=5, hidden_size=11, tie_embeddings=True).to(dtype)
 
 
 def batch(kind="plain", dtype=torch.float32):
@@ -47,11 +55,12 @@ def test_the_default_is_the_sum_of_cross_entropies_and_its_weight():
 
 
 @pytest.mark.parametrize("kind", ["plain", "ignored", "masked", "weighted"])
-@pytest.mark.parametrize("rows", [1, 5, 1000])
-def test_a_loss_in_chunks_and_its_gradients_are_those_of_all_logits(kind, rows):
+@pytest.mark.parametrize("rows", [5, 1000])
+@pytest.mark.parametrize("make", [lm, partial(lm, scale_logits=True), rnn])
+def test_a_loss_in_chunks_and_its_gradients_are_those_of_all_logits(kind, rows, make):
     given, results = batch(kind, torch.float64), []
     for loss in (next_token_loss, partial(next_token_loss, chunk_rows=rows)):
-        model = lm(torch.float64)
+        model = make(torch.float64)
         total, weight = loss(model, given, None)
         (total / weight).backward()
         gradients = torch.cat([p.grad.flatten() for p in model.parameters()])
@@ -145,6 +154,43 @@ def test_the_losses_are_read_once_an_interval_and_none_is_lost(log_every, monkey
     assert reads.n == math.ceil(20 / log_every) + 60
     assert history.step == list(range(1, 21))
     assert history.train_loss[0] == expected.train_loss[0]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+def test_the_host_waits_for_a_gpu_once_an_interval():
+    given = batch()
+    data = [(given.inputs[0].numpy(), given.targets.numpy())]
+    config = FitConfig(n_steps=40, lr=0.01, log_every=10, precision="off")
+    model = lm().cuda()
+    fit(model, data, config)  # what is set up only once
+    before = torch.cuda.get_sync_debug_mode()
+    torch.cuda.set_sync_debug_mode("warn")
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            fit(model, data, config)
+    finally:
+        torch.cuda.set_sync_debug_mode(before)
+    assert len([w for w in caught if "synchroniz" in str(w.message)]) <= 40 // 10 + 2
+
+
+def test_nothing_in_double_precision_reaches_the_device():
+    """MPS has no float64: what is not for the CPU is refused here if it is one."""
+
+    class NoDouble(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, arguments=(), options=None):
+            result = function(*arguments, **(options or {}))
+            if isinstance(result, torch.Tensor) and result.device.type != "cpu":
+                assert result.dtype != torch.float64, function
+            return result
+
+    x, y = np.zeros((B, T)), np.zeros((B, T), int)
+    with NoDouble():
+        found = to_device((x, y, np.ones((B, T))), torch.device("meta"), torch.float32)
+        assert found.weight == B * T
+        found = to_device(found, torch.device("meta"), torch.float32)  # from the device itself
+    assert isinstance(found.weight, torch.Tensor)
+    assert [t.dtype for t in (found.inputs[0], found.weights)] == [torch.float32] * 2
 
 
 def test_a_loss_that_is_lost_is_noticed_at_the_interval_and_before_a_validation():

@@ -83,6 +83,10 @@ class RecurrentLM(nn.Module):
         Raises ValueError for another shape of tokens, and on a CPU (elsewhere looking would make
         the host wait) IndexError for an id outside the vocabulary.
         """
+        return self.logits(self.hidden(tokens, cache=cache))
+
+    def hidden(self, tokens: Tensor, *, cache: RecurrentCache | None = None) -> Tensor:
+        """What the head reads, (B, T, ·): model(tokens) is model.logits(model.hidden(tokens))."""
         if tokens.ndim != 2:
             raise ValueError(f"tokens must be (B, T), got shape {tuple(tokens.shape)}")
         last = self.embedding.num_embeddings - 1
@@ -94,7 +98,11 @@ class RecurrentLM(nn.Module):
         outputs, state = self.recurrent(x, None if cache is None else cache.state)  # (B, T, H)
         if cache is not None:
             cache.state, cache.length = state, cache.length + tokens.shape[1]
-        return self.head(self.project(self.dropout(outputs)))
+        return self.project(self.dropout(outputs))
+
+    def logits(self, x: Tensor) -> Tensor:
+        """(…, V) from what `hidden` gives."""
+        return self.head(x)
 
     def new_cache(self) -> RecurrentCache:
         """A cache that has read nothing yet, for `forward`."""

@@ -157,6 +157,8 @@ class Trainer:
             (total / scale).backward()
             totals.append(total.detach())
             weights.append(weight)
+        if self.device.type == "cuda" and self.step + 1 < self.config.n_steps:
+            self.batches.prefetch(k)  # while the device computes
         totals, weight = self.combine(totals, sum(weights))
         if isinstance(weight, Tensor) or weight != scale:  # the loss counts otherwise
             gradients = [p.grad for p in self.parameters if p.grad is not None]
@@ -169,8 +171,6 @@ class Trainer:
             self.read_losses()
         self.optimizer.step()
         self.step += 1
-        if self.device.type == "cuda" and self.step < self.config.n_steps:
-            self.batches.prefetch(k)
 
     def combine(self, totals: list[Tensor], weight: float | Tensor) -> tuple[list, float | Tensor]:
         """(Σ nats of each batch, Σ weight), once all that takes part has its gradients here."""

@@ -138,8 +138,7 @@ class _Reader:
         if self.source is not None:
             logits = self.model(self.source, tokens, self.source_mask, **options)[:, -1]
         elif hasattr(self.model, "hidden"):
-            hidden = self.model.hidden(tokens, **options)[:, -1:]  # (B, 1, D)
-            logits = self.model.logits(hidden)[:, 0]
+            logits = self.model.logits(self.model.hidden(tokens, **options)[:, -1])
         else:
             logits = self.model(tokens, **options)[:, -1]
         largest = logits.amax(-1)  # NaN if any is

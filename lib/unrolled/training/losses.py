@@ -7,6 +7,7 @@ cache is None, or what the model reads on from (`carry_state`). Chapter 1 derive
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 
 import torch
@@ -80,6 +81,8 @@ def next_token_loss(
         if not (large and targets.is_cuda and hasattr(model, "hidden")):
             return _weighted_sum(cross_entropy, model, batch, cache)
     hidden = model.hidden(*batch.inputs, **({} if cache is None else {"cache": cache}))
+    if getattr(getattr(model, "config", None), "scale_logits", False):  # as model.logits does
+        hidden = hidden / math.sqrt(hidden.shape[-1])
     x, weight, bias = hidden.flatten(0, -2), head.weight, head.bias
     if torch.is_autocast_enabled(x.device.type):
         kind = torch.get_autocast_dtype(x.device.type)
