@@ -1,12 +1,12 @@
-"""Experiments that take longer than a chapter's cells may: each a module with one function.
+"""Experiments that take too long for a chapter: one module each, with one function `run`.
 
-`run(...)` does the experiment and returns what a record holds: `config`, `seeds`, `metrics` and,
-where something is plotted, `curve` (see `record.save`), and `model` where a trained model ships
-with the record (see `trained`). Its arguments, all with defaults, make it small enough to be run
-live in a chapter or in a test; the record is the run with the defaults. `run` writes nothing. A
-module that reads another's record or model names it in `NEEDS`. A record is written by
+`run(...)` does the experiment and returns the fields of its record: `config`, `seeds`, `metrics`,
+`curve` if something is plotted (see `record.save`), and `model` if a trained model ships with the
+record (see `trained`). It writes nothing. All its arguments have defaults: the record is the run
+with the defaults, and a chapter or a test calls it with smaller ones. A module that reads another's
+record or model names it in `NEEDS`. To write a record:
 
     python -m unrolled.teaching.experiments NAME…
 
-and by `make results`, which runs them all (ONLY=NAME for one).
+`make results` runs all of them (ONLY=NAME for one).
 """

@@ -1,4 +1,4 @@
-"""python -m unrolled.teaching.experiments NAME…: run experiments and record them; `all`: all."""
+"""Run experiments and record them: python -m unrolled.teaching.experiments NAME…, or `all`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from unrolled.teaching.experiments import record, trained
 
 
 def names() -> tuple[str, ...]:
-    """The experiments there are, in order."""
+    """The names of all experiments, sorted."""
     modules = pkgutil.iter_modules(experiments.__path__)
     return tuple(sorted(m.name for m in modules if re.match(r"c\d\d_|ladder_", m.name)))
 
@@ -34,14 +34,14 @@ def in_order(chosen: list[str]) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Record the named experiments, or `all`; 2 for a name there is none of."""
+    """Record the named experiments, or `all`. Returns 2 for an unknown name."""
     arguments = list(names()) if arguments == ["all"] else arguments
     unknown = [name for name in arguments if name not in names()]
     if unknown or not arguments:
         wrong = f"there is no experiment {', '.join(unknown)}; " if unknown else ""
         print(f"{wrong}the experiments are {', '.join(names())}", file=sys.stderr)
         return 2
-    torch.set_num_threads(1)  # one order of sums, and seconds that compare
+    torch.set_num_threads(1)  # one order of sums, and comparable seconds
     for name in in_order(arguments):
         begin = time.perf_counter()
         result = module(name).run()

@@ -1,4 +1,4 @@
-"""How a neural language model climbs the ladder: search, train over seeds, score."""
+"""How a neural language model gets its row of the ladder: search, train over seeds, score."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from unrolled.training.fit import FitConfig, FitResult, fit
 SEEDS = (0, 1, 2)
 SEARCH_STEPS = 1500
 LOSS = "valid_bits_per_character"
-PEEK = 30_000  # characters of the validation plays that training looks at on its way
+PEEK = 30_000  # validation characters for the checks during training
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """A model and how it is trained; lr None means that the search decides. `model` makes it."""
+    """A model and its training. lr None leaves the learning rate to the search."""
 
     name: str
     n_steps: int = 12_000
     batch_size: int = 32
     window: int = 64
     lr: float | None = None
-    windows: dict = field(default_factory=dict)  # of `evaluate`, where its own do not fit
+    windows: dict = field(default_factory=dict)  # options of `evaluate`
 
     def model(self, vocab_size: int) -> nn.Module:
-        """A fresh model, by torch's generator; each kind of recipe says which."""
+        """A fresh model from torch's generator; each kind of recipe defines it."""
         raise NotImplementedError(type(self).__name__)
 
     def build(self, vocab_size: int, seed: int) -> nn.Module:
@@ -46,9 +46,9 @@ class Recipe:
 
 
 def train(course: Course, recipe: Recipe, seed: int) -> tuple[nn.Module, FitResult]:
-    """One model, holding the parameters that were best on the first validation characters.
+    """Train one model. It keeps the parameters that were best on the first validation characters.
 
-    Raises DivergedError if the loss is lost on the way.
+    Raises DivergedError if the loss is no longer finite.
     """
     model = recipe.build(course.vocab_size, seed)
     size = {"batch_size": recipe.batch_size, "window": recipe.window}
@@ -63,7 +63,7 @@ def train(course: Course, recipe: Recipe, seed: int) -> tuple[nn.Module, FitResu
 
 
 def search(course: Course, recipe: Recipe, lrs: Sequence[float]) -> list[dict]:
-    """Validation bits per character of shorter runs, one for each rate; None where it diverged."""
+    """Validation bits per character of a short run for each learning rate; None if it diverged."""
     return _common.search(
         lrs, lambda lr: bits(train(course, replace(recipe, lr=lr), seed=100)[1].best_loss), LOSS
     )
@@ -78,12 +78,12 @@ def climb(
     search_steps: int = SEARCH_STEPS,
     keep: Callable[[int, nn.Module], None] | None = None,
 ) -> dict:
-    """What a record of the row holds: `curve` is one entry for each validation of each seed.
+    """A record's fields: one row, and a point of `curve` for each validation of each seed.
 
-    The learning rate is the recipe's, or else the best of `lrs` after search_steps updates, by
-    validation, with a seed of its own. The row's scores are means over the seeds, and so are its
-    seconds: processor time of one training on one thread, which does not depend on what else the
-    machine does. `keep` is given every seed and its trained model.
+    The learning rate is the recipe's, or the best of `lrs` on validation after search_steps steps
+    with another seed. The row's scores are means over the seeds. Its seconds are the processor time
+    of one training on one thread, which does not depend on other programs. keep(seed, model) is
+    called with every trained model.
     """
     course = Course.load(corpus)
     found = []
@@ -114,7 +114,7 @@ def climb(
 
 
 def over_seeds(rows: list[dict]) -> dict:
-    """One row from one per seed: means, and the test scores one by one."""
+    """One row from one row per seed: means, and the single test scores."""
     mean = {
         key: float(np.mean([row[key] for row in rows]))
         for key in ("valid_bits_per_byte", "test_bits_per_byte", "test_perplexity", "seconds")

@@ -11,9 +11,9 @@ from unrolled.teaching.experiments._climb import Recipe
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerRecipe(Recipe):
-    """A `TransformerLM` with the choices of LLaMA: RMS norms, SwiGLU, rotary positions, no biases.
+    """A `TransformerLM` with LLaMA's choices: RMS norms, SwiGLU, rotary positions, no biases.
 
-    Unlike LLaMA's, its head is the embedding's matrix.
+    Unlike LLaMA's, its head shares the embedding's matrix.
     """
 
     d_model: int

@@ -15,7 +15,7 @@ from unrolled.training.fit import DivergedError, FitConfig
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Seed torch's generator inside; outside it goes on as if nothing had been drawn."""
+    """Seed torch's generator inside the block, and restore it afterwards."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
@@ -36,7 +36,7 @@ def cosine(n_steps: int, lr: float | None, seed: int, **changes) -> FitConfig:
 
 
 def n_parameters(model: nn.Module) -> int:
-    """How many numbers are trained; shared ones count once."""
+    """The number of parameters; shared ones count once."""
     return sum(p.numel() for p in model.parameters())
 
 
@@ -53,5 +53,5 @@ def search(lrs: Sequence[float], measure: Callable[[float], float], name: str) -
 
 
 def best_lr(found: list[dict], name: str) -> float:
-    """The learning rate with the smallest value in what `search` has found."""
+    """The learning rate with the smallest value of `name` in the result of `search`."""
     return min((f for f in found if f[name] is not None), key=lambda f: f[name])["lr"]

@@ -1,16 +1,16 @@
-"""How far back an Elman network learns to look: the copy task by delay, from three starts.
+"""Chapter 10: how far back an Elman network learns to look, on the copy task, from three starts.
 
-The three networks have the same sizes, the same training and, for the first two, the same function;
-only their first recurrent weights differ (and the third's nonlinearity):
+The three networks have the same sizes and the same training. They differ in their first recurrent
+weights, and the third in its nonlinearity:
 
-- "default": tanh, uniform in ±1/√H, as torch begins.
+- "default": tanh, uniform in ±1/√H, torch's default.
 - "orthogonal": tanh, a random orthogonal W_hh without biases, so that all its singular values are 1
   (Saxe, McClelland & Ganguli 2014 for deep networks).
 - "identity": ReLU, W_hh = 1 without biases, the IRNN of Le, Jaitly & Hinton (2015).
 
-The budget is fixed: each network is trained with each learning rate, and for every start and delay
-the rate with the highest mean accuracy on a validation set counts. The accuracies recorded are
-those on a test set. About ten minutes on one core.
+Each network is trained with each learning rate for the same number of steps. For each start and
+delay we take the rate with the highest mean accuracy on a validation set, and record the accuracy
+on a test set. About ten minutes on one core.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def examples(rng: np.random.Generator, n: int, delay: int) -> Copy:
 
 
 def batches(seed: int, batch_size: int, delay: int) -> Iterator[Batch]:
-    """Fresh sequences without end."""
+    """Endless fresh sequences."""
     rng = np.random.default_rng(seed)
     while True:
         task = examples(rng, batch_size, delay)
@@ -69,10 +69,10 @@ def batches(seed: int, batch_size: int, delay: int) -> Iterator[Batch]:
 
 
 def reach(model: RecurrentLM, task: Copy) -> np.ndarray:
-    """How much gradient arrives at each token, (T,): 1 at the last, where the loss is asked.
+    """The gradient at each token relative to the last one, which has the loss, (T,).
 
-    ‖∂L/∂e_t‖ for the vector e_t that stands for token t, its root mean square over the sequences,
-    divided by that of the last token.
+    This is ‖∂L/∂e_t‖ for the embedding e_t of token t, its root mean square over the sequences,
+    divided by the value at the last token.
     """
     tokens, targets = torch.from_numpy(task.tokens), torch.from_numpy(task.targets)
     vectors = model.embedding(tokens).detach().requires_grad_()  # (B, T, D)
@@ -95,7 +95,7 @@ def score(model: RecurrentLM, task: Copy) -> tuple[float, float]:
 def train(
     start: str, delay: int, lr: float, seed: int, *, n_steps: int, batch_size: int
 ) -> tuple[RecurrentLM, dict]:
-    """One network trained, and its row of the curve."""
+    """Train one network; return it and its row of the curve."""
     model = network(start, seed)
     test, valid = (examples(np.random.default_rng([seed, i]), N_TEST, delay) for i in (1, 2))
     before = reach(model, test)[0]
@@ -117,11 +117,11 @@ def run(
     n_steps: int = 400,
     batch_size: int = 32,
 ) -> dict:
-    """The record: a row of `metrics` for each start and delay, a row of `curve` for each network.
+    """A record's fields: a row of `metrics` for each start and delay, of `curve` for each network.
 
-    A row of metrics has the `lr` that was best on validation and, of the networks trained with it,
-    the `accuracy` of each seed and the median gradient that reaches the first token,
-    `reach_before` training and `reach_after` it.
+    A row of metrics holds the best `lr` on validation and, for the networks trained with it, the
+    `accuracy` of each seed and the median gradient that reaches the first token, `reach_before` and
+    `reach_after` training.
     """
     curve = [
         train(start, delay, lr, seed, n_steps=n_steps, batch_size=batch_size)[1]
@@ -140,7 +140,7 @@ def run(
 
 
 def _summary(curve: list[dict], start: str, delay: int) -> dict:
-    """The networks of one start and delay, with the learning rate that served them best."""
+    """The networks of one start and delay, at their best learning rate."""
     ours = [row for row in curve if (row["start"], row["delay"]) == (start, delay)]
     rates = sorted({row["lr"] for row in ours})
     by_rate = {lr: [row for row in ours if row["lr"] == lr] for lr in rates}

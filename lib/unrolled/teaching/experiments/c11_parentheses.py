@@ -1,13 +1,12 @@
-"""Chapter 11: what gates are worth on coloured parentheses, and what clipping and data do to it.
+"""Chapter 11: what gates gain on coloured parentheses, and what clipping and data change.
 
 An Elman network, the minimal gated cell, a GRU and an LSTM read strings of coloured parentheses and
-say at the end whether they were balanced. All have as many hidden units, and with one seed all read
-the same batches; the gates begin open for keeping. An arm of the experiment fixes the kind of the
-wrong strings, the clipping and the learning rate. Every trained network is judged on the same
-held-out strings: by length, within the lengths of training and beyond them, and by what was done
-to the string. (Of two or three pairs there are so few strings that training meets them all; from
-six on hardly a held-out string was ever read.) Alone on one core the record takes some 23
-minutes.
+decide at the end whether each is balanced. All have the same number of hidden units, and with one
+seed all read the same batches; the gates start open for keeping. An arm of the experiment sets the
+kind of the wrong strings, the clipping and the learning rate. All trained networks are tested on
+the same held-out strings: by length, within the training lengths and beyond them, and by the kind
+of error. (There are so few strings of two or three pairs that training sees all of them; from six
+pairs on, almost no held-out string occurs in training.) About 23 minutes on one core.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from unrolled.teaching.experiments._common import n_parameters, seeded
 from unrolled.training.fit import DivergedError, FitConfig, fit
 
 N_COLOURS, BATCH_SIZE, HIDDEN_SIZE = 5, 64, 50
-KEEP = 2.0  # what a gate's bias begins with, towards keeping: sigmoid(2) = 0.88
+KEEP = 2.0  # the first bias of a gate, towards keeping: sigmoid(2) = 0.88
 CELLS = {
     "Elman": ("elman", {"nonlinearity": "relu"}),
     "Elman, identity": ("elman", {"nonlinearity": "relu"}),
@@ -44,9 +43,9 @@ HELD_OUT_SEED = 1_000
 
 @dataclass(frozen=True, kw_only=True)
 class Arm:
-    """One setting of the experiment, run for every one of its models and seeds."""
+    """One setting of the experiment, run for each of its models and seeds."""
 
-    negatives: tuple[str, ...] = ("swap",)  # what makes strings wrong in training
+    negatives: tuple[str, ...] = ("swap",)  # the kinds of wrong strings in training
     clip: float | None = None  # of the norm of the gradients
     lr: float = 3e-3  # of Adam
     models: tuple[str, ...] = MAIN
@@ -70,7 +69,7 @@ class ParenthesesReader(nn.Module):
     """One-hot symbols → one recurrent layer → two logits at every step: wrong, balanced."""
 
     def __init__(self, model: str, hidden_size: int = HIDDEN_SIZE, n_colours: int = N_COLOURS):
-        """model: a name of CELLS. Gates begin with the bias KEEP for what they hold already."""
+        """model: a name of CELLS. Gates start with the bias KEEP towards keeping."""
         super().__init__()
         cell, options = CELLS[model]
         self.n_symbols = 2 * n_colours
@@ -86,10 +85,11 @@ class ParenthesesReader(nn.Module):
 
 @torch.no_grad()
 def _keep(model: str, cell: nn.Module) -> None:
-    """Set what the cell's options do not: the gate z, and the identity of Le et al. (2015)."""
+    """Set what the cell's options cannot: the gate z, and the identity of Le et al. (2015)."""
     if model in ("minimal gated", "GRU"):
         rows = cell.rows("z")
-        cell.bias_ih[rows] = KEEP if model == "GRU" else -KEEP  # there z = 1 keeps, here it writes
+        # z = 1 keeps in a GRU and writes in the minimal cell.
+        cell.bias_ih[rows] = KEEP if model == "GRU" else -KEEP
         cell.bias_hh[rows] = 0
     if model == "Elman, identity":
         nn.init.eye_(cell.weight_hh)
@@ -100,7 +100,7 @@ def _keep(model: str, cell: nn.Module) -> None:
 def draw_batches(
     seed: int, n: int, *, negatives: Sequence[str], pairs: tuple[int, int] = (2, 15)
 ) -> list[Batch]:
-    """n batches (tokens, targets), each of one number of pairs, every number equally likely."""
+    """n batches (tokens, targets), each of strings with one number of pairs, all equally likely."""
     rng = np.random.default_rng(seed)
     low = _shortest(negatives, pairs)
     return [
@@ -122,7 +122,8 @@ def as_batch(strings: Parentheses) -> Batch:
 def train(
     model: str, batches: Sequence[Batch], *, seed: int, clip: float | None, lr: float = 3e-3
 ) -> tuple[ParenthesesReader, int]:
-    """The reader after one update per batch, and how many there were: fewer where it diverged."""
+    """Train a reader with one step per batch; return it and the number of steps (fewer if it
+    diverged)."""
     with seeded(seed):
         reader = ParenthesesReader(model)
     config = FitConfig(n_steps=len(batches), lr=lr, optimizer="adam", grad_clip=clip, seed=seed)
@@ -135,7 +136,7 @@ def train(
 
 @torch.no_grad()
 def is_right(reader: nn.Module, strings: Parentheses) -> NDArray[np.bool_]:
-    """Whether each string (N,) is told right; strings of all lengths together."""
+    """Whether the reader classifies each string (N,) correctly; lengths may differ."""
     right = np.zeros(len(strings), dtype=bool)
     lengths = np.array([len(s) for s in strings.sequences])
     for length in np.unique(lengths):
@@ -147,10 +148,10 @@ def is_right(reader: nn.Module, strings: Parentheses) -> NDArray[np.bool_]:
 
 
 class NeighbourRule:
-    """No network: a string is wrong if a closer stands right after an opener it does not fit."""
+    """Not a network: a string is wrong if a closer directly follows an opener of another colour."""
 
     def __call__(self, tokens: Tensor) -> Tensor:
-        """tokens: int64 (B, T) → logits (B, T, 2), the verdict on the string up to there."""
+        """tokens: int64 (B, T) → logits (B, T, 2), the verdict on the string so far."""
         first, second = tokens[:, :-1], tokens[:, 1:]
         pair = (first < N_COLOURS) & (second >= N_COLOURS)
         clash = pair & (first + second != 2 * N_COLOURS - 1)  # (B, T − 1)
@@ -160,8 +161,8 @@ class NeighbourRule:
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """by_pairs: strings with the training's kind of error, for each number of pairs; probes: every
-    kind with right counts, at lengths of training and beyond."""
+    """Strings to test on. by_pairs: with the training's kind of error, for each number of pairs;
+    probes: all kinds with right counts, at training lengths and beyond."""
 
     by_pairs: dict[int, Parentheses]
     probes: dict[str, Parentheses]
@@ -170,7 +171,7 @@ class HeldOut:
     def draw(
         cls, negatives: Sequence[str], n: int, pairs: tuple[int, int], beyond: tuple[int, int]
     ) -> HeldOut:
-        """n strings for each number of pairs, 10·n for each probe, from a seed of their own."""
+        """n strings for each number of pairs and 10·n for each probe, from a separate seed."""
         rng = np.random.default_rng(HELD_OUT_SEED)
         probes = {
             "within": adversarial(rng, 10 * n, pairs=(max(3, pairs[0]), pairs[1])),
@@ -182,9 +183,12 @@ class HeldOut:
         return cls(by_pairs, probes)
 
     def judge(self, reader: nn.Module, longest: int) -> dict:
-        """error: mean over the lengths up to `longest` pairs; error_beyond: over the others;
-        by_pairs: errors in the order of the numbers of pairs; probe, probe_beyond: the share
-        told right of each kind."""
+        """Errors and accuracies of a reader.
+
+        error: mean over the lengths up to `longest` pairs; error_beyond: over longer ones;
+        by_pairs: errors in the order of the numbers of pairs; probe, probe_beyond: the accuracy on
+        each kind.
+        """
         errors = {p: 1 - is_right(reader, s).mean() for p, s in self.by_pairs.items()}
         return {
             "error": np.mean([e for p, e in errors.items() if p <= longest]),
@@ -208,11 +212,11 @@ def run(
     beyond: tuple[int, int] = (16, 30),
     n_held_out: int = 200,
 ) -> dict:
-    """Every model and seed of every arm, trained and judged.
+    """Train and test every model and seed of every arm.
 
-    metrics: "runs", one dict for each training with its setting, its updates and what
-    `HeldOut.judge` gives, rounded to four digits; "neighbour rule", the same for the rule, by the
-    kind of wrong strings. curve: rows of arm, model and number of pairs with the seeds' errors.
+    metrics: "runs", one dict for each training with its setting, its steps and the result of
+    `HeldOut.judge`, rounded to four digits; "neighbour rule", the same for the rule, by the kind of
+    wrong strings. curve: rows of arm, model and number of pairs with the errors of the seeds.
     """
     kinds = sorted({arm.negatives for arm in arms})
     held_out = {kind: HeldOut.draw(kind, n_held_out, pairs, beyond) for kind in kinds}

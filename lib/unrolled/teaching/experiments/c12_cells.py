@@ -1,4 +1,4 @@
-"""Chapter 12's small LSTM with other seeds: does each keep the place in the line in a cell?
+"""Chapter 12: does its small LSTM keep the position in the line in one cell, also with other seeds?
 
 About 2 minutes on one core.
 """
@@ -21,7 +21,7 @@ from unrolled.training.fit import cross_entropy, fit
 CORPUS = "shakespeare-small"
 SEEDS = (0, 1, 2, 3, 4)
 PLACES = ("the king,", "Now let us go and speak unto the king,")  # early and late in a line
-N_ROWS, LENGTH, WARM_UP = 16, 1500, 100  # characters that cells are looked at on
+N_ROWS, LENGTH, WARM_UP = 16, 1500, 100  # characters on which cells are examined
 
 
 def train(course: Course, *, seed: int, n_steps: int, eval_every: int, valid) -> RecurrentLM:
@@ -46,9 +46,9 @@ def line_ends(model: RecurrentLM, tokenizer: CharTokenizer) -> list[float]:
 
 @torch.no_grad()
 def read(model: RecurrentLM, ids: np.ndarray, clamp: tuple[int, float] | None = None):
-    """(c (N, H), logits (N, V)) after each of the first ids, in N_ROWS rows without their WARM_UP.
+    """States c (N, H) and logits (N, V) after the first ids, in N_ROWS rows without the warm-up.
 
-    clamp: (unit, value) holds one entry of c at a value, at every step.
+    clamp: (unit, value) holds one entry of c at a value at every step.
     """
     cell = model.recurrent.cells[0]
     rows = torch.from_numpy(ids[: N_ROWS * LENGTH].reshape(N_ROWS, LENGTH))
@@ -68,24 +68,24 @@ def read(model: RecurrentLM, ids: np.ndarray, clamp: tuple[int, float] | None = 
 
 
 def in_rows(per_token: np.ndarray) -> np.ndarray:
-    """What belongs to each of the first tokens, in the order of `read`."""
+    """The values of the first tokens, in the order of `read`."""
     return per_token[: N_ROWS * LENGTH].reshape(N_ROWS, LENGTH)[:, WARM_UP:].ravel()
 
 
 def places(ids: np.ndarray, newline: int) -> np.ndarray:
-    """How many characters stand since the last new line, the character itself included: (N,)."""
+    """The number of characters since the last newline, including the character itself: (N,)."""
     last = np.maximum.accumulate(np.where(ids == newline, np.arange(len(ids)), -1))
     return (np.arange(len(ids)) - last).astype(float)
 
 
 def correlations(states: np.ndarray, feature: np.ndarray) -> np.ndarray:
-    """Of each column of states (N, H) with the feature (N,): (H,)."""
+    """The correlation of each column of states (N, H) with the feature (N,): (H,)."""
     scaled = (states - states.mean(0)) / (states.std(0) + 1e-9)
     return scaled.T @ ((feature - feature.mean()) / feature.std()) / len(feature)
 
 
 def examine(model: RecurrentLM, course: Course, tokenizer: CharTokenizer) -> dict:
-    """The cell chosen on the validation plays, confirmed and held at its mean on the test plays."""
+    """Choose a cell on the validation plays; confirm and clamp it on the test plays."""
     held_out = {split: ids for split, (ids, _) in course.held_out.items()}
     inputs = {s: np.append(course.newline, ids[:-1]) for s, ids in held_out.items()}
     states = {split: read(model, ids) for split, ids in inputs.items()}
@@ -110,9 +110,9 @@ def examine(model: RecurrentLM, course: Course, tokenizer: CharTokenizer) -> dic
 def run(
     *, corpus: str = CORPUS, n_steps: int = 2400, seeds: Sequence[int] = SEEDS, n_looks: int = 8
 ) -> dict:
-    """What the record holds: for every seed what `examine` finds, its loss, and P(the line ends).
+    """A record's fields: for each seed the result of `examine`, its loss, and P(the line ends).
 
-    The curve has P(the line ends) after each of PLACES n_looks times during the training.
+    The curve holds P(the line ends) after each of PLACES, n_looks times during training.
     """
     course = Course.load(corpus)
     tokenizer = CharTokenizer.train(corpora.load(corpus).train)

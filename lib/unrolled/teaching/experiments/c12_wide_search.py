@@ -1,7 +1,7 @@
-"""The ladder's LSTM once more, with larger learning rates to choose from.
+"""Chapter 12: the ladder's LSTM with larger learning rates to choose from.
 
-The best rate of its row lies at the edge of the rates that were tried. This search goes on from
-there, and trains in full at what it prefers. About 60 minutes on one core.
+The best rate of its row is at the edge of the rates tried. This search continues from there and
+trains in full at the rate it prefers. About 60 minutes on one core.
 """
 
 from __future__ import annotations

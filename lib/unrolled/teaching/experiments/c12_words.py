@@ -1,4 +1,4 @@
-"""Chapter 12's words: an LSTM, an Elman network and Kneser–Ney on the very same tokens.
+"""Chapter 12: an LSTM, an Elman network and Kneser–Ney on the same words.
 
 About 12 minutes on one core.
 """
@@ -24,14 +24,14 @@ Tokens = Mapping[str, np.ndarray]  # "train", "valid", "test": ids (N,)
 
 SEEDS = (0, 1, 2)
 LRS = (4e-3, 8e-3, 1.6e-2, 3.2e-2, 6.4e-2)
-EXHIBIT_LR = 4e-3  # what an LSTM gets that nobody tunes
+EXHIBIT_LR = 4e-3  # the rate of an LSTM that nobody tuned
 ORDERS = (2, 3, 4, 5, 6)
-PEEK = 10_000  # validation tokens that training looks at on its way
+PEEK = 10_000  # validation tokens for the checks during training
 NAMES = {"lstm": "LSTM", "elman": "Elman"}
 
 
 def tokens_of(corpus: str, vocab_size: int) -> tuple[Tokens, WordTokenizer]:
-    """The three splits as streams of word ids, `</s>` after each line, and their tokeniser."""
+    """The three splits as streams of word ids with `</s>` after each line, and their tokeniser."""
     texts = corpora.load(corpus)
     tokenizer = WordTokenizer.train(texts.train, max_size=vocab_size)
     streams = {
@@ -44,9 +44,9 @@ def tokens_of(corpus: str, vocab_size: int) -> tuple[Tokens, WordTokenizer]:
 def train(
     cell: str, tokens: Tokens, tokenizer: WordTokenizer, *, lr: float, n_steps: int, seed: int
 ) -> tuple[RecurrentLM, FitResult]:
-    """One model: embeddings of 64 → 128 units → 64, tied; the best on the first PEEK tokens.
+    """Train one model: embeddings of 64 → 128 units → 64, tied; the best on the first PEEK tokens.
 
-    Raises DivergedError if the loss is lost on the way.
+    Raises DivergedError if the loss is no longer finite.
     """
     torch.manual_seed(seed)
     options = {"forget_bias": 1.0} if cell == "lstm" else {}
@@ -71,7 +71,7 @@ def train(
 def search(
     cell: str, tokens: Tokens, tokenizer: WordTokenizer, lrs: Sequence[float], n_steps: int
 ) -> list[dict]:
-    """Validation perplexity of shorter runs, one for each rate; None where it diverged."""
+    """Validation perplexity of a short run for each learning rate; None if it diverged."""
     options = {"n_steps": n_steps, "seed": 100}
     return _common.search(
         lrs,
@@ -84,11 +84,12 @@ def recurrent_row(
     cell: str, tokens: Tokens, tokenizer: WordTokenizer, *,
     lr: float, n_steps: int, seeds: Sequence[int],
 ) -> tuple[dict, list[dict]]:  # fmt: skip
-    """A row with the scores of every seed, processor seconds of one training, and the curves."""
+    """A row with the scores of every seed and the processor seconds of one training, and the
+    curves."""
     scores: dict[str, list[float]] = {"valid": [], "test": []}
     seconds, curve = [], []
     for seed in seeds:
-        begin = time.process_time()  # does not depend on what else the machine does
+        begin = time.process_time()  # does not depend on other programs
         model, result = train(cell, tokens, tokenizer, lr=lr, n_steps=n_steps, seed=seed)
         seconds.append(time.process_time() - begin)
         history = result.history
@@ -113,7 +114,7 @@ def recurrent_row(
 def kneser_ney_rows(tokens: Tokens, tokenizer: WordTokenizer, orders: Sequence[int]) -> list[dict]:
     """Modified Kneser–Ney of every order, with as much context as the windows of `evaluate` give.
 
-    The first token stands after `</s>`, as there; nothing is drawn, so there are no seeds.
+    The first token follows `</s>`, as for the networks. Nothing is random, so there are no seeds.
     """
     rows = []
     for order in orders:
@@ -141,10 +142,10 @@ def run(
     exhibit_lr: float | None = EXHIBIT_LR,
     orders: Sequence[int] = ORDERS,
 ) -> dict:
-    """What the record holds; perplexity is per token, `</s>` included.
+    """The fields of the record; perplexity is per token, including `</s>`.
 
-    metrics: `rows`, Kneser–Ney of every order, then the networks, each at the rate that was best by
-    validation after search_steps updates with a seed of its own; `exhibit`, the LSTM at exhibit_lr
+    metrics: `rows`, first Kneser–Ney of every order, then the networks, each at its best learning
+    rate on validation after search_steps steps with another seed; `exhibit`, the LSTM at exhibit_lr
     (None leaves it out).
     """
     tokens, tokenizer = tokens_of(corpus, vocab_size)

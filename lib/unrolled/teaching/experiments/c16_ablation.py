@@ -1,10 +1,10 @@
-"""What a language model loses without one of its heads, or without two, and what heads look at.
+"""Chapter 16: what a language model loses without one head or two, and what its heads attend to.
 
-Small Transformers of one size read the eight plays of the small corpus, character by character,
-and differ in their seed only. Of each trained model every head is switched off, alone and together
-with every other one, by zeroing its columns of the output map in a copy; what that costs is
-measured in bits per character on the validation plays. For each head the record also says how much
-weight it puts, on average, on a few kinds of places. About six minutes on one core.
+Small Transformers of one size read the eight plays of the small corpus, character by character;
+only their seeds differ. In a copy of each trained model we switch off every head, alone and with
+every other head, by setting its columns of the output projection to zero, and measure the cost in
+bits per character on the validation plays. For each head the record also holds its mean weight on a
+few kinds of positions. About six minutes on one core.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ WINDOW, BATCH_SIZE = 96, 16
 
 @torch.no_grad()
 def without_heads(model: TransformerLM, heads: Iterable[Head]) -> TransformerLM:
-    """A copy of the model in which these heads send nothing: their columns of o_proj are 0.
+    """A copy of the model in which these heads contribute nothing: their columns of o_proj are 0.
 
-    heads: pairs (layer, head), from 0. Raises ValueError for a head that there is none of.
+    heads: pairs (layer, head), from 0. Raises ValueError for a layer or head that does not exist.
     """
     model = copy.deepcopy(model)
     for layer, head in heads:
@@ -60,7 +60,7 @@ def all_heads(model: TransformerLM) -> list[Head]:
 def bits_per_character(
     model: TransformerLM, tokens: np.ndarray, start: int, window: int = WINDOW
 ) -> float:
-    """On tokens (n,), read in windows whose first half is context only (but for the first one)."""
+    """On tokens (n,), in windows whose first half is only context (except the first)."""
     overlap = window // 2
     scored = evaluate(
         model, tokens, len(tokens), start=start, context_length=window, overlap=overlap,
@@ -71,13 +71,13 @@ def bits_per_character(
 
 @torch.no_grad()
 def habits(model: TransformerLM, tokens: Tensor, newline: int, space: int, skip: int = 16) -> dict:
-    """The mean weight each head puts on each of HABITS: {habit: (layers, heads)}, and "chance".
+    """The mean weight of each head on each of HABITS: {habit: (layers, heads)}, and "chance".
 
-    tokens: (B, T), windows of text. Queries before position `skip` are left out. The habits: the
-    query's own place and the one before it; the nearest word start (the place after a space or
-    newline), the query's own place included; all spaces; all newlines; all earlier places with the
-    query's own letter; all places after these. "chance" holds, for each habit, the weight that a
-    head gives them which attends to all it may see alike.
+    tokens: (B, T), windows of text. Queries before position `skip` do not count. The habits: the
+    query's own position and the one before it; the nearest word start at or before the query (the
+    position after a space or newline); all spaces; all newlines; all earlier positions with the
+    query's character; all positions after those. "chance" holds, for each habit, the weight of a
+    head that attends equally to all positions it may see.
     """
     maps: list[Tensor] = []
     model(tokens, maps=maps)
@@ -94,9 +94,9 @@ def habits(model: TransformerLM, tokens: Tensor, newline: int, space: int, skip:
 
 
 def places(tokens: Tensor, newline: int, space: int) -> dict[str, Tensor]:
-    """For each habit, which keys it means: (B, T, T) of 0 and 1, rows are queries.
+    """The keys of each habit: (B, T, T) of 0 and 1, rows are queries.
 
-    Places after the query may be among them; attention that looks back gives them nothing.
+    They may include keys after the query; causal attention gives those no weight.
     """
     B, T = tokens.shape
     i = torch.arange(T)
@@ -117,7 +117,7 @@ def places(tokens: Tensor, newline: int, space: int) -> dict[str, Tensor]:
 
 
 def language_model(vocab_size: int, seed: int, **changes) -> TransformerLM:
-    """A fresh model of the experiment's size; torch's own generator stays as it was."""
+    """A fresh model of the experiment's size; torch's generator is unchanged."""
     sizes = {"d_model": 64, "n_layers": 3, "n_heads": 4, "context_length": WINDOW}
     sizes |= {"position": "rotary"} | changes
     with seeded(seed):
@@ -125,7 +125,7 @@ def language_model(vocab_size: int, seed: int, **changes) -> TransformerLM:
 
 
 def train(course: Course, seed: int, *, n_steps: int, **changes) -> TransformerLM:
-    """One model trained on random windows, holding its last parameters."""
+    """Train one model on random windows; it holds its last parameters."""
     model = language_model(course.vocab_size, seed, **changes)
     size = {"batch_size": BATCH_SIZE, "window": model.config.context_length}
     fit(model, windows(course.train, seed, **size), cosine(n_steps, 6e-3, seed), progress=False)
@@ -155,9 +155,9 @@ def run(
     n_characters: int = 20_000,
     corpus: str = "shakespeare-small",
 ) -> dict:
-    """The record: `metrics` has one row in `models` for each seed.
+    """A record's fields: `metrics` has one row in `models` for each seed.
 
-    A row is what `ablate` gives on the first n_characters of the validation plays, and `habits`.
+    A row is the result of `ablate` on the first n_characters of the validation plays, and `habits`.
     """
     course = Course.load(corpus)
     valid = course.held_out["valid"][0]

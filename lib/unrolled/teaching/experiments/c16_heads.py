@@ -1,12 +1,12 @@
-"""How many things one head can fetch: texts read backwards, by heads, questions and readout.
+"""Chapter 16: how much one head can fetch: texts read backwards, by heads, questions and readout.
 
-At each place i of a text of T symbols the network must say up to four symbols of it: the one at
-the mirrored place T − 1 − i, so that the text comes out reversed, and its neighbours on the left
-and on the right (around the ends), and its own. One attention layer without a mask must fetch
-them: nothing goes past it, so what is said came through a head. Positions are a learned table,
-added to the symbols. The readout behind the layer is linear, or has a hidden layer.
+At each position i of a text of T symbols the network must name up to four of them: the one at the
+mirrored position T − 1 − i, its left and right neighbours (around the ends), and the one at i. One
+attention layer without a mask has to fetch them; there is no skip connection, so every answer comes
+through a head. Positions are a learned table, added to the symbols. The readout after the layer is
+linear or has a hidden layer.
 
-All networks have the same width; more heads are narrower heads. About six minutes on one core.
+All networks have the same width, so more heads are narrower heads. About six minutes on one core.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ N_TEST, LR = 500, 1e-2
 
 
 def sources(n_questions: int) -> np.ndarray:
-    """Where the answers stand: (n_questions, T), one row for each of the first of QUESTIONS."""
+    """The positions of the answers: (n_questions, T), one row for each of the first QUESTIONS."""
     if not 1 <= n_questions <= len(QUESTIONS):
         raise ValueError(f"n_questions must lie in 1 … {len(QUESTIONS)}, got {n_questions}")
     i = np.arange(LENGTH)
@@ -72,13 +72,13 @@ class Reader(nn.Module):
 
 
 def reader(*arguments, seed: int = 0, **options) -> Reader:
-    """A fresh `Reader` of these arguments; torch's own generator stays as it was."""
+    """A fresh `Reader` with these arguments; torch's generator is unchanged."""
     with seeded(seed):
         return Reader(*arguments, **options)
 
 
 def batches(seed: int, batch_size: int, n_questions: int) -> Iterator[Batch]:
-    """Fresh texts without end."""
+    """Endless fresh texts."""
     rng = np.random.default_rng(seed)
     while True:
         yield texts(rng, batch_size, n_questions)
@@ -86,12 +86,12 @@ def batches(seed: int, batch_size: int, n_questions: int) -> Iterator[Batch]:
 
 @torch.no_grad()
 def score(model: Reader, seed: int = 0, n: int = N_TEST) -> dict:
-    """On n texts: `accuracy` of each question, mean `loss` in nats, and what the heads do.
+    """On n texts: the `accuracy` of each question, the mean `loss` in nats, and what the heads do.
 
-    `reads` has a row for each head and a column for each question: the mean weight that the head
-    puts on the place where that answer stands, and no other answer with it. `spread` is, for each
-    head, how much its weight on the mirrored place varies from text to text: a standard deviation,
-    its mean over the places.
+    `reads` has a row for each head and a column for each question: the head's mean weight on the
+    position of that answer, where no other answer has the same position. `spread` is, for each
+    head, the standard deviation over texts of its weight on the mirrored position, averaged over
+    positions.
     """
     tokens, answers = texts(np.random.default_rng([seed, 1]), n, model.n_questions)
     maps: list[Tensor] = []
@@ -118,7 +118,7 @@ def train(
     batch_size: int = 64,
     n_kv_heads: int | None = None,
 ) -> tuple[Reader, dict]:
-    """One reader trained, and its row of the record."""
+    """Train one reader; return it and its row of the record."""
     model = reader(n_heads, n_questions, readout, n_kv_heads, seed=seed)
     config = FitConfig(n_steps=n_steps, lr=LR, optimizer="adam", seed=seed)
     fit(model, batches(seed, batch_size, n_questions), config, progress=False)
@@ -127,7 +127,7 @@ def train(
 
 
 def mixture(n_questions: int, n: int = 20_000, seed: int = 0) -> float:
-    """Accuracy of the best guess by one who knows the answers, but not which belongs where."""
+    """Accuracy of the best guess of someone who knows the answers but not their order."""
     _, answers = texts(np.random.default_rng(seed), n // LENGTH, n_questions)
     counts = (answers[..., None] == np.arange(N_SYMBOLS)).sum(-2)  # (n, T, V)
     return float(counts.max(-1).mean() / n_questions)
@@ -141,7 +141,7 @@ def run(
     n_steps: int = 600,
     batch_size: int = 64,
 ) -> dict:
-    """The record: `metrics` has one row in `readers` for each network, and what `mixture` gives."""
+    """A record's fields: a row of `readers` in `metrics` for each network, and `mixture`."""
     rows = [
         train(h, q, readout, seed, n_steps=n_steps, batch_size=batch_size)[1]
         for readout in readouts

@@ -1,4 +1,4 @@
-"""Chapter 17's question: which way of telling the position still works on longer texts?
+"""Chapter 17: which position scheme still works on texts longer than those of training?
 
 About 11 minutes on one core.
 """
@@ -20,20 +20,20 @@ from unrolled.training.evaluate import bits
 from unrolled.training.fit import cross_entropy, fit
 
 CORPUS = "shakespeare-small"
-# "relative" has T5's buckets up to a distance of 32, which every window of training reaches;
-# "relative, 128" has them as T5 does, so that its last ones are never trained.
+# "relative" has T5's buckets up to a distance of 32, which every training window reaches;
+# "relative, 128" has T5's own distance, so its last buckets are never trained.
 SCHEMES = ("sinusoidal", "learned", "rotary", "alibi", "relative", "relative, 128", "none")
-REFERENCE = "rotary"  # the scheme that is also trained on windows of the longest length
+REFERENCE = "rotary"  # the scheme that also trains on the longest windows
 SEEDS = (0, 1, 2)
 TRAIN_LENGTH = 64
 LENGTHS = (32, 64, 96, 128, 192, 256, 384)
 TOKENS = 1536  # in a batch: 24 windows of 64, or 4 of 384
-SCORED = 32  # the last tokens of a window, which have the most to look back at
+SCORED = 32  # the last tokens of a window, which have the most context
 BIN = 16  # positions in one point of a curve
 
 
 def build(scheme: str, vocab_size: int, context_length: int, seed: int) -> TransformerLM:
-    """Two blocks of width 64 with four heads; nothing but the position differs between schemes."""
+    """Two blocks of width 64 with four heads; only the position differs between schemes."""
     torch.manual_seed(seed)
     position, _, distance = scheme.partition(", ")
     config = TransformerConfig(
@@ -46,9 +46,9 @@ def build(scheme: str, vocab_size: int, context_length: int, seed: int) -> Trans
 def train(
     model: TransformerLM, tokens: np.ndarray, *, length: int, n_steps: int, seed: int
 ) -> list[float]:
-    """Train on random windows of one length; the loss of every update in bits.
+    """Train on random windows of one length; the loss of every step in bits.
 
-    Without weight decay: the rows of a learned table that no window reaches stay as they began.
+    There is no weight decay, so rows of a learned table that no window reaches keep their start.
     """
     batches = _common.windows(tokens, seed, batch_size=max(1, TOKENS // length), window=length)
     config = cosine(n_steps, 6e-3, seed, weight_decay=0.0)
@@ -64,7 +64,7 @@ def windows(tokens: np.ndarray, n: int, longest: int) -> np.ndarray:
 
 @torch.no_grad()
 def losses(model: TransformerLM, texts: np.ndarray, batch_size: int = 32) -> np.ndarray:
-    """Bits for every token of texts (N, T + 1) but the first: (N, T)."""
+    """Bits for every token of texts (N, T + 1) except the first: (N, T)."""
     rows = [
         cross_entropy(model(text[:, :-1]), text[:, 1:])
         for text in torch.from_numpy(texts).split(batch_size)
@@ -73,15 +73,15 @@ def losses(model: TransformerLM, texts: np.ndarray, batch_size: int = 32) -> np.
 
 
 def by_length(model: TransformerLM, texts: np.ndarray, lengths: Sequence[int]) -> list[float]:
-    """Bits for the last SCORED tokens of texts, where the model reads the last `length` tokens.
+    """Bits for the last SCORED tokens of texts, when the model reads the last `length` tokens.
 
-    What is scored is the same at every length: only what stands before it grows.
+    The scored tokens are the same at every length; only the context before them grows.
     """
     return [float(losses(model, texts[:, -n - 1 :])[:, -SCORED:].mean()) for n in lengths]
 
 
 def by_position(model: TransformerLM, texts: np.ndarray) -> list[float]:
-    """Bits by position in the longest windows, a mean over every BIN positions."""
+    """Bits by position in the longest windows, averaged over every BIN positions."""
     per_position = losses(model, texts).mean(axis=0)
     n = len(per_position) // BIN
     return per_position[: n * BIN].reshape(n, BIN).mean(axis=1).tolist()
@@ -104,11 +104,12 @@ def run(
     lengths: Sequence[int] = LENGTHS,
     n_windows: int = 256,
 ) -> dict:
-    """What the record holds; all losses are in bits per character of the validation plays.
+    """The fields of the record; all losses are in bits per character of the validation plays.
 
-    metrics: `rows`, one for each scheme, with `bits` (seeds, lengths) by length; last the reference
-    trained on the longest windows, with as many tokens in a batch (None leaves it out); `table`,
-    the cosines of the first seed's learned rows. curve: bits by position in the longest windows.
+    metrics: `rows`, one for each scheme with `bits` (seeds, lengths), and a last one for the
+    reference trained on the longest windows with as many tokens in a batch (None leaves it out);
+    `table`, the cosines of the first seed's learned rows. curve: bits by position in the longest
+    windows.
     """
     course, longest = Course.load(corpus), max(lengths)
     texts = windows(course.held_out["valid"][0], n_windows, longest)

@@ -1,12 +1,11 @@
-"""Chapter 18: where the norm stands, how deep the stack is, and whether the learning rate warms up.
+"""Chapter 18: the place of the norm, the depth of the stack, and the warm-up of the learning rate.
 
-Small Transformers read Shakespeare, one character after the other. They differ in the place of the
-norm (before each sub-layer or after it), the number of blocks, the peak of Adam's learning rate and
-the warm-up; with one seed all read the same windows. No clipping, no decay of the rate, so that a
-failure has nowhere to hide. Matrices start from Glorot & Bengio's uniform distribution, which Xiong
-et al. (2020), whose question this is, took too; in some arms they start small, as GPT-2's do. The
-last arms compare activations at equal parameters. Alone on one core the record takes some 11
-minutes.
+Small Transformers read Shakespeare, character by character. They differ in the place of the norm
+(before or after each sub-layer), the number of blocks, the peak of Adam's learning rate and the
+warm-up; with one seed all read the same windows. There is no clipping and no decay of the rate, so
+that failures show. Matrices start from Glorot & Bengio's uniform distribution, as in Xiong et al.
+(2020), whose question this is; in some arms they start small, as GPT-2's do. The last arms compare
+activations at equal parameters. About 11 minutes on one core.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ CORPUS = "shakespeare-small"
 WIDTH, N_HEADS, WINDOW, BATCH_SIZE = 32, 2, 32, 16
 PLACES = ("pre", "post")
 INITS = ("glorot", "small")
-EVERY = 20  # updates whose mean loss makes a point of the curve
+EVERY = 20  # steps whose mean loss is one point of the curve
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +43,7 @@ class Arm:
     place: str  # of the norm: "pre" or "post"
     depth: int  # blocks
     lr: float  # the peak
-    warmup: int  # updates; 0 for none
+    warmup: int  # steps; 0 for none
     init: str = "glorot"  # or "small"
     activation: str = "gelu"  # of the feed-forward layer; a gated one has two thirds of its width
 
@@ -74,18 +73,18 @@ ARMS = (
 
 
 def inner_width(activation: str) -> int:
-    """F: 4·D, and two thirds of it where there are three matrices instead of two."""
+    """F: 4·D, or two thirds of it when there are three matrices instead of two."""
     return round(4 * WIDTH * 2 / 3) if activation in GATED else 4 * WIDTH
 
 
 def fresh(
     place: str, depth: int, *, seed: int, init: str = "glorot", activation: str = "gelu"
 ) -> TransformerLM:
-    """An untrained model; torch's own generator stays as it was.
+    """An untrained model; torch's generator is unchanged.
 
     "glorot": matrices of the blocks uniform with variance 2 / (inputs + outputs), embeddings and
-    positions such that their sum has variance 1. "small": N(0, 0.02²), the last matrix of each
-    sub-layer smaller by 1/√(2·depth).
+    positions with a sum of variance 1. "small": N(0, 0.02²), the last matrix of each sub-layer
+    smaller by 1/√(2·depth).
     """
     if init not in INITS:
         raise ValueError(f"init must be one of {INITS}, got {init!r}")
@@ -114,7 +113,7 @@ def _glorot(model: TransformerLM) -> None:
 
 @cache
 def text() -> tuple[CharTokenizer, np.ndarray, np.ndarray]:
-    """The characters, and the ids of training and validation text."""
+    """The characters' tokeniser, and the ids of the training and validation text."""
     corpus = corpora.load(CORPUS)
     tokenizer = CharTokenizer.train(corpus.train)
     return tokenizer, tokenizer.encode(corpus.train), tokenizer.encode(corpus.valid)
@@ -127,16 +126,19 @@ def held_out(n_windows: int = 256) -> Batch:
 
 
 def by_frequency() -> float:
-    """Bits per character of a model that knows how frequent each character is, and no more."""
+    """Bits per character of a model that knows only how frequent each character is."""
     tokenizer, train_ids, _ = text()
     counts = np.bincount(train_ids, minlength=tokenizer.vocab_size) + 1.0
     return float(-np.log2(counts / counts.sum())[held_out()[1]].mean())
 
 
 def train(arm: Arm, *, seed: int, n_steps: int) -> dict:
-    """The arm's row of the record: at the end, bits per character and `gradients` on validation; on
-    the way, bits on training text, in means of EVERY updates. Where the loss was no longer finite,
-    `updates` is less than n_steps, and the bits and gradients may be None."""
+    """Train an arm; return its row of the record.
+
+    The row holds bits per character and `gradients` on validation at the end, and a curve of bits
+    on training text, averaged over EVERY steps. If the loss was no longer finite, `updates` is less
+    than n_steps and the bits and gradients may be None.
+    """
     model = fresh(arm.place, arm.depth, seed=seed, init=arm.init, activation=arm.activation)
     batches = windows(text()[1], seed, batch_size=BATCH_SIZE, window=WINDOW)
     config = FitConfig(
@@ -169,8 +171,8 @@ def evaluate(model: nn.Module) -> float:
 
 
 def gradients(model: nn.Module) -> list[float]:
-    """For each block, from the first: the norm of the loss's gradient, on the held-out windows,
-    with respect to all its matrices."""
+    """The norm of the gradient of the held-out loss, over all matrices of each block, first to
+    last."""
     tokens, targets = (torch.from_numpy(a) for a in held_out())
     blocks = [[p for p in block.parameters() if p.ndim == 2] for block in model.stack.blocks]
     loss = cross_entropy(model(tokens), targets).mean()
@@ -179,10 +181,10 @@ def gradients(model: nn.Module) -> list[float]:
 
 
 def run(arms: Sequence[Arm] = ARMS, seeds: Sequence[int] = (0, 1, 2), n_steps: int = 400) -> dict:
-    """Every arm with every seed.
+    """Train every arm with every seed.
 
-    metrics: "runs", one row of `train` for each without its curve; "by_frequency", bits per
-    character of guessing by frequency. curve: the curves, in the order of the runs.
+    metrics: "runs", the rows of `train` without their curves; "by_frequency", bits per character of
+    guessing by frequency. curve: the curves, in the order of the runs.
     """
     rows = [train(arm, seed=seed, n_steps=n_steps) for arm in arms for seed in seeds]
     curves = [{"bits": row.pop("curve")} for row in rows]
@@ -200,6 +202,6 @@ def run(arms: Sequence[Arm] = ARMS, seeds: Sequence[int] = (0, 1, 2), n_steps: i
 
 
 def _count(depth: int, activation: str = "gelu") -> int:
-    """Parameters in the blocks."""
+    """The number of parameters in the blocks."""
     blocks = fresh("pre", depth, seed=0, activation=activation).stack.blocks
     return n_parameters(blocks)

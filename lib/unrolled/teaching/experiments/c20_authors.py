@@ -1,7 +1,6 @@
-"""Chapter 20: Austen or Shakespeare? The ladder's Transformer fine-tuned on a few labelled passages
-against the same model from scratch, and against two n-gram models.
+"""Chapter 20: Austen or Shakespeare? The ladder's Transformer, fine-tuned on a few passages.
 
-About 8 minutes on one core.
+Its rivals are the same model from scratch and two n-gram models. About 8 minutes on one core.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ AUTHORS = ("Shakespeare", "Austen")
 SEEDS = (0, 1, 2, 3, 4)
 N_LABELLED = (8, 32, 128)
 LRS = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
-LENGTH = 96  # characters of a passage, some eighteen words
+LENGTH = 96  # characters of a passage, about eighteen words
 READINGS = ("mean", "extract")
-# A kind of classifier: whether it begins as the trained model, and how its answer is read.
+# A kind of classifier: whether it starts from the trained model, and which vector it reads.
 KINDS = {
     "fine-tuned": (True, "mean"),
     "from scratch": (False, "mean"),
@@ -42,7 +41,7 @@ NEEDS = ("ladder_transformer",)
 
 @dataclass(frozen=True, eq=False)
 class Passages:
-    """texts (N), and labels (N,) int64, places in AUTHORS."""
+    """texts (N), and labels (N,) int64, indices into AUTHORS."""
 
     texts: tuple[str, ...]
     labels: np.ndarray
@@ -52,16 +51,17 @@ class Passages:
 
 
 def plain(text: str) -> str:
-    """Small letters and single spaces only: lines, capitals and signs would tell the author."""
+    """Lower-case letters and single spaces only: line breaks and punctuation would give the author
+    away."""
     return re.sub(r"[^a-z]+", " ", text.lower().replace("'", "")).strip()
 
 
 def draw(rng: np.random.Generator, n: int, split: str, *, length: int = LENGTH) -> Passages:
-    """n passages that begin with a word, as many of each author, in random order.
+    """n passages that begin with a word, equally many of each author, in random order.
 
     split "train": Shakespeare's validation plays and Austen's training chapters; "test": the test
-    plays and chapters. The ladder's Transformer was trained on other plays, so it has read none of
-    these; but it has read much of one of the two authors and nothing of the other.
+    plays and chapters. The ladder's Transformer was trained on other plays. So it has read none of
+    these passages, but much of one author and nothing of the other.
     """
     if split not in ("train", "test") or n < 2 or n % 2:
         raise ValueError(f"expected 'train' or 'test' and an even n >= 2, got {split!r} and {n}")
@@ -77,16 +77,15 @@ def draw(rng: np.random.Generator, n: int, split: str, *, length: int = LENGTH) 
 
 
 class Classifier(nn.Module):
-    """softmax(h W_y + b), h being made of what a language model's stack holds.
+    """softmax(h W_y + b), where h comes from the stack of a language model.
 
-    The text begins with a new line, as every text did in pre-training, and ends with a token that
-    the vocabulary gets in addition, [extract]. Reading "extract": h is the vector there, as in
-    Radford et al. (2018), section 3.2. Reading "mean": h is the mean over all places. There is no
-    second objective.
+    The text begins with a newline, as every text did in pre-training, and ends with an additional
+    token, [extract]. Reading "extract": h is the vector there, as in Radford et al. (2018), section
+    3.2. Reading "mean": h is the mean over all positions. There is no second objective.
     """
 
     def __init__(self, model: TransformerLM, n_classes: int, reading: str = "mean"):
-        """A copy of the model is taken; the new row is drawn by torch's generator.
+        """Copies the model; torch's generator draws the row of the new token.
 
         Raises ValueError for an unknown reading.
         """
@@ -110,7 +109,7 @@ class Classifier(nn.Module):
 
 
 def encode(tokenizer: CharTokenizer, texts: Sequence[str]) -> np.ndarray:
-    """[new line] text [extract] as rows of ids, (N, length + 2); texts of one length."""
+    """[newline] text [extract] as rows of ids, (N, length + 2); all texts have one length."""
     rows = [tokenizer.encode("\n" + text) for text in texts]
     return np.array([[*row, tokenizer.vocab_size] for row in rows])
 
@@ -125,7 +124,7 @@ def finetune(
     start: TransformerLM, labelled: Passages, tokenizer: CharTokenizer, *, seed: int, lr: float,
     n_steps: int = 60, batch_size: int = 16, reading: str = "mean",
 ) -> Classifier:  # fmt: skip
-    """A classifier that began as `start`, all of it trained on the labelled passages."""
+    """A classifier made from `start`, with all parameters trained on the labelled passages."""
     torch.manual_seed(seed)
     classifier, rng = Classifier(start, len(AUTHORS), reading), np.random.default_rng(seed)
     tokens = encode(tokenizer, labelled.texts)
@@ -148,15 +147,17 @@ def finetune(
 
 @torch.no_grad()
 def accuracy(classifier: Classifier, passages: Passages, tokenizer: CharTokenizer) -> float:
-    """The share of passages whose author the classifier names."""
+    """The share of passages whose author the classifier names correctly."""
     tokens = torch.from_numpy(encode(tokenizer, passages.texts))
     guesses = torch.cat([classifier(part).argmax(-1) for part in tokens.split(100)])
     return float((guesses.numpy() == passages.labels).mean())
 
 
 def by_counting(labelled: Passages, passages: Passages, tokenizer: CharTokenizer, order: int = 3):
-    """Accuracy of two n-gram models, one for each author, counted on the labelled passages: the
-    author under whose model a passage is more probable."""
+    """Accuracy of two n-gram models, one for each author, counted on the labelled passages.
+
+    They name the author whose model gives the passage the higher probability.
+    """
     models = []
     for label in range(len(AUTHORS)):
         pairs = zip(labelled.texts, labelled.labels, strict=True)
@@ -175,7 +176,7 @@ def search(
     n_held_out: int,
     n_steps: int,
 ) -> dict[str, list[dict]]:
-    """Accuracy of each kind at each learning rate, with a seed and passages of its own."""
+    """Accuracy of each kind at each learning rate, with a separate seed and separate passages."""
     rng = np.random.default_rng(100)
     labelled, held_out = draw(rng, n, "train"), draw(rng, n_held_out, "train")
     found: dict[str, list[dict]] = {kind: [] for kind in KINDS}
@@ -197,10 +198,10 @@ def run(
     n_steps: int = 60,
     n_test: int = 600,
 ) -> dict:
-    """What the record holds: for each number of labelled passages and each kind the accuracies on
-    the test passages, one for each seed, which draws the labelled passages, too.
+    """A record's fields: test accuracies for each number of labelled passages and each kind.
 
-    model: "ladder_transformer" when left out.
+    There is one accuracy for each seed, which also draws the labelled passages. model: by default
+    "ladder_transformer".
     """
     model = trained.load("ladder_transformer") if model is None else model
     tokenizer = CharTokenizer.train(corpora.load("shakespeare").train)

@@ -1,4 +1,4 @@
-"""Chapter 20: copying names never seen, a Transformer and an LSTM at equal size and time.
+"""Chapter 20: copying unseen names, a Transformer and an LSTM at equal size and time.
 
 About 8 minutes on one core.
 """
@@ -26,11 +26,11 @@ LRS = {
     "lstm": (4e-3, 8e-3, 1.6e-2, 3.2e-2, 6.4e-2, 1.28e-1),
 }
 N_NAMES, BATCH_SIZE, N_LOOKED = 3, 16, 200
-CONTEXT = 96  # three names of 15 letters, twice, with the signs between and around them
+CONTEXT = 96  # three names of 15 letters, twice, with the characters between and around them
 
 
 def build(kind: str, seed: int) -> nn.Module:
-    """A model of a little over 100,000 parameters: a GPT of two layers, or an LSTM of 128 units."""
+    """A model of just over 100,000 parameters: a GPT of two layers, or an LSTM of 128 units."""
     torch.manual_seed(seed)
     if kind == "lstm":
         return RecurrentLM(
@@ -45,8 +45,10 @@ def build(kind: str, seed: int) -> nn.Module:
 
 @torch.no_grad()
 def score(model: nn.Module, batch: CopyLines) -> dict:
-    """The share of lines copied without a fault when the model is given the right past at every
-    step, and bits for each copied character."""
+    """The share of lines copied without an error, and bits for each copied character.
+
+    The model gets the correct past at every step.
+    """
     was_training = model.training
     model.eval()
     logits = model(torch.from_numpy(batch.inputs))
@@ -66,7 +68,7 @@ def train(
     eval_every: int = 100,
     batch_size: int = BATCH_SIZE,
 ) -> tuple[nn.Module, FitResult]:
-    """A model trained on fresh lines of training names; all characters of a line are predicted."""
+    """Train a model on fresh lines of training names; it predicts all characters of a line."""
     model, rng, pool = build(kind, seed), np.random.default_rng(seed), names("train")
 
     def fresh() -> tuple[np.ndarray, np.ndarray]:
@@ -78,12 +80,12 @@ def train(
 
 
 def validation(n: int) -> CopyLines:
-    """Lines of validation names, always the same."""
+    """Lines of validation names, the same at every call."""
     return copy_lines(np.random.default_rng(10), names("valid"), n, n_names=N_NAMES)
 
 
 def tests(n: int) -> dict[str, CopyLines]:
-    """Lines that no training saw: of held-out names, and of strings of random letters."""
+    """Lines that no training saw: held-out names, and strings of random letters."""
     rng = np.random.default_rng(20)
     strings = invented(rng, n * N_NAMES)
     rows = [" ".join(strings[i::n]) for i in range(n)]
@@ -94,15 +96,15 @@ def tests(n: int) -> dict[str, CopyLines]:
 
 
 def seconds_of_update(kind: str, n_trial: int) -> float:
-    """Processor time that an update of the model takes."""
-    train(kind, seed=0, n_steps=min(5, n_trial), lr=1e-3)  # whatever the first calls cost
+    """Processor time of one training step."""
+    train(kind, seed=0, n_steps=min(5, n_trial), lr=1e-3)  # the first calls cost more
     begin = time.process_time()
     train(kind, seed=0, n_steps=n_trial, lr=1e-3)
     return (time.process_time() - begin) / n_trial
 
 
 def search(kind: str, lrs: Sequence[float], n_steps: int, n: int) -> list[dict]:
-    """Bits per copied character of validation lines for each learning rate, with a fourth seed."""
+    """Bits per copied character of validation lines for each learning rate, with another seed."""
     valid = validation(n)
     tried = [train(kind, seed=100, n_steps=n_steps, lr=lr)[0] for lr in lrs]
     return [
@@ -112,7 +114,7 @@ def search(kind: str, lrs: Sequence[float], n_steps: int, n: int) -> list[dict]:
 
 
 def measured(name: str, kind: str, *, n_steps: int, lr: float, seeds: Sequence[int], n: int):
-    """(row over the seeds, points of the curves: what was right on validation lines, and when)."""
+    """(row over the seeds, points of the curves: scores on validation lines, and when)."""
     valid, held_out, found, curve = validation(n), tests(n), [], []
     every = max(1, n_steps // 15)
     for seed in seeds:
@@ -151,10 +153,12 @@ def run(
     n_looked: int = N_LOOKED,
     n_trial: int = 60,
 ) -> dict:
-    """What the record holds: a row for the Transformer, for the LSTM trained as long by the clock
-    of the processor, and for the LSTM trained `longer` times as long; the learning rates are the
-    best on validation after search_steps updates of the Transformer and as much time of the LSTM.
-    n_trial: updates that the clock is read over.
+    """A record's fields: rows for the Transformer, the LSTM and the LSTM trained longer.
+
+    The LSTM trains for as much processor time as the Transformer, the third row for `longer` times
+    as much. The learning rates are the best on validation after search_steps steps of the
+    Transformer and the same time of the LSTM. n_trial: steps over which the time of one step is
+    measured.
     """
     pace = {kind: seconds_of_update(kind, n_trial) for kind in LRS}
     steps = {"transformer": n_steps, "lstm": round(n_steps * pace["transformer"] / pace["lstm"])}

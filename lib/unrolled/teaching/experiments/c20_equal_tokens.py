@@ -1,4 +1,4 @@
-"""The LSTM of the ladder on as many tokens as its Transformer has read, its schedule cut to fit.
+"""Chapter 20: the ladder's LSTM on as many tokens as its Transformer, with a shorter schedule.
 
 About 17 minutes for three seeds on one core.
 """
@@ -11,7 +11,7 @@ from unrolled.teaching.experiments._climb import climb
 from unrolled.teaching.experiments._climb_recurrent import RecurrentRecipe
 from unrolled.teaching.experiments.ladder_lstm import RECIPE
 
-# 5,000 updates of 2,048 tokens; the rate is that of the LSTM's row.
+# 5,000 steps of 2,048 tokens, at the learning rate of the LSTM's row.
 SHORT = replace(RECIPE, n_steps=5000, lr=1.6e-2)
 
 

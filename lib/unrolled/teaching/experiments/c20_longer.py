@@ -1,6 +1,6 @@
-"""The ladder's Transformer and LSTM trained anew for twice their updates, each at its row's rate.
+"""Chapter 20: the ladder's Transformer and LSTM trained for twice as many steps.
 
-About 80 minutes for three seeds of both, on two cores.
+Each keeps the learning rate of its row. About 80 minutes for three seeds of both, on two cores.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from multiprocessing import get_context
 from unrolled.teaching.experiments import ladder_lstm, ladder_transformer
 from unrolled.teaching.experiments._climb import Recipe, climb
 
-# Twice as many updates as the rows have, so about twice their time; again equal for the two.
+# Twice the steps of the rows, so about twice their time; again equal for the two.
 RECIPES = (
     replace(ladder_transformer.RECIPE, n_steps=10_000, lr=4e-3),
     replace(ladder_lstm.RECIPE, n_steps=24_000, lr=1.6e-2),
@@ -24,8 +24,8 @@ RECIPES = (
 def run(recipes: Sequence[Recipe] = RECIPES, **options) -> dict:
     """A row for each recipe, and the curves with the model's name; see `climb`. One process each.
 
-    Two trainings side by side take each other's time at the memory: compare their scores and their
-    seconds with each other, and not the seconds with those of other records.
+    Two trainings side by side slow each other down. Compare their seconds with each other only, not
+    with other records.
     """
     with ProcessPoolExecutor(len(recipes), mp_context=get_context("spawn")) as pool:
         found = list(pool.map(partial(climb, **options), recipes))

@@ -16,7 +16,7 @@ from unrolled.teaching.experiments import record
 from unrolled.training.evaluate import Model, evaluate
 
 CORPUS = "shakespeare"
-# From the bottom up: the record of each rung, and what stands in the table until it is recorded.
+# From the bottom up: the record of each rung, and its name in the table until it is recorded.
 RECORDS = {
     "ladder_ngram": "n-gram models",
     "ladder_feedforward": "feed-forward (chapter 8, to come)",
@@ -28,7 +28,7 @@ RECORDS = {
 
 @dataclass(frozen=True)
 class Course:
-    """The ladder's corpus in characters: train, valid, test ids, and how to evaluate on them."""
+    """The ladder's corpus in characters: ids of the splits, and how to evaluate on them."""
 
     train: np.ndarray
     held_out: dict[str, tuple[np.ndarray, int]]  # "valid", "test": ids, bytes
@@ -37,7 +37,8 @@ class Course:
 
     @classmethod
     def load(cls, name: str = CORPUS) -> Course:
-        """Raises ValueError if the tokeniser loses a character: every byte must be paid for."""
+        """Read the corpus. Raises ValueError if the tokeniser loses a character: every byte must
+        count."""
         corpus = corpora.load(name)
         tokenizer = CharTokenizer.train(corpus.train)
         held_out = {}
@@ -71,8 +72,8 @@ class Course:
 def rows() -> list[dict]:
     """All recorded rows of the ladder, from the bottom up.
 
-    Of a model trained with several seeds the scores are means, and "test_bits_per_byte_by_seed"
-    holds the single ones.
+    For a model trained with several seeds the scores are means; "test_bits_per_byte_by_seed" holds
+    the single scores.
     """
     recorded = record.names()
     return [
@@ -81,7 +82,7 @@ def rows() -> list[dict]:
 
 
 def table() -> str:
-    """The ladder as a Markdown table; a rung without a record keeps its place."""
+    """The ladder as a Markdown table; a rung without a record keeps its line."""
     lines = [
         "| Model | Bits per byte, validation | Bits per byte, test | Over seeds, test "
         "| Perplexity per character, test | Numbers stored | Training, s |",

@@ -1,6 +1,6 @@
 """The ladder's first rungs: uniform, additive smoothing of orders 1 to 5, Kneser–Ney.
 
-About a minute; nothing is drawn at random.
+About a minute; nothing is random.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def run() -> dict:
 
 
 def ngram_rows(course: Course) -> tuple[list[dict], list[dict]]:
-    """The ladder's n-gram rows, and valid and test of Kneser–Ney by order.
+    """The ladder's n-gram rows, and the scores of Kneser–Ney by order.
 
-    Nothing is drawn at random, so there are no seeds. What is chosen, additive smoothing's α and
-    Kneser–Ney's order, is chosen on the validation text.
+    Nothing is random, so there are no seeds. Additive smoothing's α and Kneser–Ney's order are
+    chosen on the validation text.
     """
     vocab_size = course.vocab_size
     uniform = np.full(vocab_size, -np.log(vocab_size))

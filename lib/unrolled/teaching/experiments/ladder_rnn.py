@@ -1,4 +1,4 @@
-"""The ladder's RNN row: an Elman network of characters, tuned as the LSTM's row is.
+"""The ladder's RNN row: an Elman network of characters, tuned like the LSTM.
 
 About 40 minutes for three seeds on one core.
 """
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from unrolled.teaching.experiments._climb import climb
 from unrolled.teaching.experiments._climb_recurrent import RecurrentRecipe
 
-# As many seconds for an update as the LSTM's row takes: that is what is held equal.
+# One step takes as many seconds as the LSTM's, so the two rows have equal time.
 RECIPE = RecurrentRecipe(name="RNN (Elman, 512 units)", cell="elman", hidden_size=512)
 LRS = (1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2)
 

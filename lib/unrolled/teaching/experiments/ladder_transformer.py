@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from unrolled.teaching.experiments._climb import climb
 from unrolled.teaching.experiments._climb_transformer import TransformerRecipe
 
-# An update takes more than twice as long as the LSTM's, of as many tokens: so fewer updates.
+# A step takes more than twice as long as the LSTM's with as many tokens, so there are fewer.
 RECIPE = TransformerRecipe(
     name="Transformer (4 layers of 128)", d_model=128, n_layers=4, n_heads=4, d_ff=296,
     n_steps=5000, batch_size=16, window=128, windows={"context_length": 128, "overlap": 64},

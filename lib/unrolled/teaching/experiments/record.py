@@ -1,4 +1,4 @@
-"""Recorded experiments: what a chapter shows but does not run while it is read.
+"""Recorded experiments: results that a chapter shows but does not compute.
 
 A record is one JSON file, `results/<name>.json`, in the folder beside this module. It is part of
 the package, so a chapter also opens where only the package is installed.
@@ -37,14 +37,14 @@ def save(
     weights_sha256: str | None = None,
     folder: Path | None = None,
 ) -> Path:
-    """Write a record and return its path; commit and versions are filled in.
+    """Write a record and return its path. It also gets the commit and the versions.
 
-    seeds: empty says that nothing was drawn at random. curve: rows to be plotted, if any. seconds:
-    wall-clock time of the whole experiment. weights_sha256: the checksum of the trained model that
-    ships with the record, if one does (see `trained`). folder: by default `RESULTS`, if the library
-    lies in a checkout of the book. Raises ValueError for a number that is not finite or a value or
-    key JSON does not know, FileNotFoundError for an installed library.
-    A record that was there is replaced as a whole or, where saving fails, not at all.
+    seeds: empty if nothing is random. curve: rows to plot, if any. seconds: wall-clock time of the
+    whole experiment. weights_sha256: the checksum of the trained model that ships with the record,
+    if there is one (see `trained`). folder: by default `RESULTS`, if the library is part of a
+    checkout of the book. An existing record is replaced as a whole or, if saving fails, not at all.
+    Raises ValueError for a number that is not finite or for a value or key that JSON does not have,
+    FileNotFoundError for an installed library.
     """
     if not re.fullmatch(r"[a-z0-9_]+", name):
         raise ValueError(f"a record's name is lower-case letters, digits and _, got {name!r}")
@@ -72,7 +72,7 @@ def save(
 
 
 def load(name: str, folder: Path | None = None) -> dict:
-    """Read a record. Raises KeyError naming the known records, ValueError for a damaged one."""
+    """Read a record. Raises KeyError with the known names, ValueError for a damaged file."""
     folder = RESULTS if folder is None else folder
     if name not in names(folder):
         known = ", ".join(names(folder)) or "none yet"
@@ -87,13 +87,13 @@ def load(name: str, folder: Path | None = None) -> dict:
 
 
 def names(folder: Path | None = None) -> tuple[str, ...]:
-    """Names of all records, sorted."""
+    """The names of all records, sorted."""
     folder = RESULTS if folder is None else folder
     return tuple(sorted(path.stem for path in folder.glob("*.json")))
 
 
 def writable_results() -> Path:
-    """`RESULTS`. Raises FileNotFoundError for an installed library, which must not be changed."""
+    """`RESULTS`. Raises FileNotFoundError for an installed library, which must not change."""
     root = RESULTS.parents[4]
     if not ((root / "chapters").is_dir() and (root / "lib" / "unrolled").is_dir()):
         raise FileNotFoundError(
@@ -103,7 +103,7 @@ def writable_results() -> Path:
 
 
 def _commit() -> str:
-    """The commit the code stood at; "+changes" where lib differs from it."""
+    """The commit of the code; "+changes" if lib differs from it."""
     folder = Path(__file__).parent
 
     def git(*arguments: str) -> str | None:

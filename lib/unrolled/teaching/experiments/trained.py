@@ -1,8 +1,8 @@
-"""Trained Transformers that ship with the book, so that a chapter can look into one at once.
+"""Trained Transformers that ship with the book, for chapters that look inside one.
 
-One file for each, `results/<name>.npz` beside the record of the same name: the configuration and
-the weights in half precision. The command that writes the record writes the file, and the record
-keeps the file's checksum.
+Each is one file, `results/<name>.npz` beside the record of the same name, with the configuration
+and the weights in half precision. The command that writes the record also writes this file, and the
+record keeps its checksum.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
 from unrolled.teaching.experiments import record
 
-CONFIG = "config"  # the entry of the file that is no weight
+CONFIG = "config"  # the only entry of the file that is not a weight
 
 
 def save(name: str, model: TransformerLM, folder: Path | None = None) -> Path:
@@ -48,10 +48,10 @@ def save(name: str, model: TransformerLM, folder: Path | None = None) -> Path:
 
 
 def load(name: str, folder: Path | None = None) -> TransformerLM:
-    """The model, in float32 and in evaluation mode.
+    """The model in float32 and evaluation mode.
 
-    Raises KeyError for an unknown name, with the known ones, and ValueError for a file that is not
-    the one its record was written with.
+    Raises KeyError with the known names for an unknown one, and ValueError if the file is not the
+    one that its record names.
     """
     folder = record.RESULTS if folder is None else folder
     if name not in names(folder):
@@ -81,6 +81,6 @@ def checksum(path: Path) -> str:
 
 
 def names(folder: Path | None = None) -> tuple[str, ...]:
-    """Names of the trained models, sorted."""
+    """The names of the trained models, sorted."""
     folder = record.RESULTS if folder is None else folder
     return tuple(sorted(path.stem for path in folder.glob("*.npz")))
