@@ -16,7 +16,7 @@ outputs = ("inputs", "targets")
 
 # %% solution
 def shift(texts, start, end, pad):
-    """Inputs and targets (B, T) for next-token prediction, padded on the right."""
+    """Inputs and targets (B, T) of the next tokens, padded on the right."""
     T = max(len(text) for text in texts) + 1
     inputs = np.full((len(texts), T), pad)
     targets = np.full((len(texts), T), pad)

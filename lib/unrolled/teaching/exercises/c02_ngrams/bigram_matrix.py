@@ -20,13 +20,13 @@ kind, level, points = "code", 2, 3
 
 # %% solution
 def bigram_matrix(lines, vocab_size, end):
-    """P(w | u) in row u, column w, (V, V), from independent lines of ids, each (n,)."""
+    """P(w | u) in row u, column w, (V, V), from lines of ids, each (n,)."""
     counts = np.zeros((vocab_size, vocab_size))
     for line in lines:
         closed = np.append(line, end).astype(int)
         np.add.at(counts, (closed[:-1], closed[1:]), 1)
-    totals = counts.sum(axis=1, keepdims=True)  # (V, 1), the number of successors
-    return np.divide(counts, totals, out=np.zeros_like(counts), where=totals > 0)
+    total = counts.sum(axis=1, keepdims=True)  # (V, 1)
+    return np.divide(counts, total, out=np.zeros_like(counts), where=total > 0)
 
 
 # %% explanation
@@ -98,7 +98,7 @@ wrong = {
     ),
     "these are counts, not probabilities": swap("    return", "    return counts\n    return"),
     "a token without a successor gives 0/0": (
-        swap(", out=np.zeros_like(counts), where=totals > 0", "")
+        swap(", out=np.zeros_like(counts), where=total > 0", "")
     ),
     "a token without a successor got the uniform distribution; zeros were asked for": (
         swap("np.zeros_like(counts)", "np.full_like(counts, 1 / vocab_size)")

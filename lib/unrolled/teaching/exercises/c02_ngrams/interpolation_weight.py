@@ -26,7 +26,7 @@ kind, level, points = "experiment", 3, 4
 
 # %% solution
 def interpolation_weight(p_long, p_short):
-    """The weight of p_long (N,), mixed with p_short, that makes the text likeliest."""
+    """The weight of p_long (N,) in the mixture that fits the text best."""
     weight = 0.5
     for _ in range(10_000):
         long_part = weight * p_long

@@ -22,12 +22,12 @@ kind, level, points = "code", 3, 4
 
 # %% solution
 def kneser_ney(counts, discount):
-    """Interpolated Kneser–Ney P(w | u) in row u, (V, V), from bigram counts (V, V)."""
+    """Interpolated Kneser–Ney P(w | u) in row u, (V, V), from counts (V, V)."""
     seen = counts > 0
-    continuation = seen.sum(axis=0) / seen.sum()  # (V,) in how many contexts a word ends
+    continuation = seen.sum(axis=0) / seen.sum()  # (V,), by different contexts
     totals = counts.sum(axis=1, keepdims=True)  # (V, 1)
     freed = discount * seen.sum(axis=1, keepdims=True)  # (V, 1), in counts
-    share = np.maximum(counts - discount, 0) + freed * continuation  # sums to totals
+    share = np.maximum(counts - discount, 0) + freed * continuation
     return np.where(totals > 0, share / np.maximum(totals, 1), continuation)
 
 

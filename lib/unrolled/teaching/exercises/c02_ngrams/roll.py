@@ -20,7 +20,7 @@ kind, level, points = "code", 1, 2
 
 # %% solution
 def roll(probs, r):
-    """Words (N,) that uniform numbers r (N,) select by the probabilities probs (V,)."""
+    """Words (N,) that numbers r (N,) select by the probabilities probs (V,)."""
     edges = np.cumsum(probs)
     return np.searchsorted(edges / edges[-1], r, side="right")
 

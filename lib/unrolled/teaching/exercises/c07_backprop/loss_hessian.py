@@ -21,7 +21,7 @@ kind, level, points = "paper", 3, 5
 
 # %% solution
 def loss_hessian(W, x):
-    """Hessian (V·d, V·d) of −y · ln softmax(W x) for W (V, d), x (d,); y drops out."""
+    """Hessian (V·d, V·d) of −y · ln softmax(W x) for W (V, d), x (d,)."""
     z = W @ x
     y_hat = np.exp(z - z.max())
     y_hat = y_hat / y_hat.sum()

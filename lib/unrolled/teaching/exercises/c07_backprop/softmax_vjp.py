@@ -22,7 +22,7 @@ kind, level, points = "code", 2, 3
 
 # %% solution
 def softmax_vjp(y_hat, y_bar):
-    """Gradient (B, V) for the logits; y_hat and its gradient y_bar are (B, V)."""
+    """Gradient (B, V) of the logits, from y_hat and y_bar, both (B, V)."""
     y_bar = np.where(y_hat > 0, y_bar, 0)  # 0 times infinity would be nan
     inner = (y_hat * y_bar).sum(axis=-1, keepdims=True)  # (B, 1)
     return y_hat * (y_bar - inner)

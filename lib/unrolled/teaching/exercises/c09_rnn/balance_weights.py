@@ -25,7 +25,7 @@ kind, level, points = "code", 3, 4
 # %% solution
 def balance_weights():
     """Weights of an Elman network that recognises balanced strings."""
-    return {  # units: surplus of openers, surplus of closers, and how bad it has been
+    return {  # units: surplus of openers, of closers, and how bad it has been
         "W_xh": [[1, -1, 0], [-1, 1, 0]],
         "W_hh": [[1, -1, 0], [-1, 1, 1], [0, 0, 1]],
         "b_h": [0, 0, 0],

@@ -1,13 +1,12 @@
 r"""What each direction has read
 
 A bidirectional network has read a padded batch. Its outputs, an array `(B, T, 2H)`, hold at each
-place the forward state in the first H numbers and the backward state in the last H.
+position the forward state in the first H numbers and the backward state in the last H.
 
 To classify whole sequences we want, for each of them, the state of each direction *when it has
 read everything*, side by side. Write `both_ends(outputs, mask)`, which returns them, `(B, 2H)`.
 `mask` is boolean, `(B, T)`, True where a token stands; all tokens of a sequence stand on its
-left, and there is at least one. What `outputs` holds in padded places may be anything, even not a
-number.
+left, and there is at least one. At padded positions `outputs` may hold anything, even not a number.
 """
 
 import numpy as np
@@ -21,7 +20,7 @@ kind, level, points = "code", 1, 2
 def both_ends(outputs, mask):
     """States (B, 2H) of both directions at the end of their reading."""
     half = outputs.shape[-1] // 2
-    last = mask.sum(axis=1) - 1  # (B,), the place of the last token
+    last = mask.sum(axis=1) - 1  # (B,), the last token
     forward = outputs[np.arange(len(outputs)), last, :half]  # (B, H)
     backward = outputs[:, 0, half:]  # (B, H)
     return np.concatenate([forward, backward], axis=1)
@@ -29,10 +28,10 @@ def both_ends(outputs, mask):
 
 # %% explanation
 explanation = r"""
-The forward direction has read everything at the *last token*, whose place differs from sequence to
-sequence: the number of tokens less one. The backward direction reads from the end to the beginning
-and has read everything at place 0. At the last token it has seen a single item. Averages are no way
-round: multiplying by the mask leaves "not a number" what it was.
+The forward direction has read everything at the *last token*, whose position differs from sequence
+to sequence: the number of tokens less one. The backward direction reads from the end to the
+beginning and has read everything at position 0. At the last token it has seen a single item.
+Averages are no way round: multiplying by the mask leaves "not a number" what it was.
 """
 
 
@@ -57,7 +56,7 @@ def oracle(outputs, mask):
     """One sequence at a time, its padding cut off."""
     rows = []
     for sequence, real in zip(outputs, mask, strict=True):
-        tokens = [place for place, stands in zip(sequence, real, strict=True) if stands]
+        tokens = [state for state, stands in zip(sequence, real, strict=True) if stands]
         forward, _ = np.split(tokens[-1], 2)
         _, backward = np.split(tokens[0], 2)
         rows.append([*forward, *backward])

@@ -23,8 +23,8 @@ kind, level, points = "code", 3, 4
 
 # %% solution
 def likeliest_path(density, A, start):
-    """The most probable states (T,) for densities (T, K), moves A (K, K), start (K,)."""
-    best = np.log(start) + np.log(density[0])  # (K,), of the best path that ends here
+    """The likeliest states (T,) for density (T, K), A (K, K) and start (K,)."""
+    best = np.log(start) + np.log(density[0])  # (K,), best path to here
     came_from = []
     for d in density[1:]:
         paths = best[:, None] + np.log(A)  # (K, K): from, to
@@ -75,7 +75,7 @@ def tests(rng):
 
 # %% oracle
 def oracle(density, A, start):
-    """For each place and state the best path through it, from both ends; then the best state."""
+    """For each step and state the best path through it, from both ends; then the best state."""
     log_A = np.log(A)
     ahead = [np.log(start) + np.log(density[0])]
     for d in density[1:]:

@@ -1,14 +1,14 @@
 r"""How wide a window would be wide enough?
 
-Take *all* balanced strings of one colour with $n$ pairs and every place in them, that is, each
+Take *all* balanced strings of one colour with $n$ pairs and every position in them, that is, each
 beginning of each string, the empty one included and the whole string not. Someone sees only the
 last `width` symbols of a beginning (the whole of it, where it is shorter, and then they know that
-it is the whole). May a closer come next? The place is *undecided* if some place of some of these
-strings looks the same to them and has the other answer.
+it is the whole). May a closer come next? The position is *undecided* if some position of some of
+these strings looks the same to them and has the other answer.
 
-Write `undecided_share(n_pairs, width)`: the share of the $2n$ places of all the strings that are
-undecided. **Predict** first, for strings of six pairs: how wide must the window be for no place to
-be undecided? Then run it for all widths from 1 to 12.
+Write `undecided_share(n_pairs, width)`: the share of the $2n$ positions of all the strings that are
+undecided. **Predict** first, for strings of six pairs: how wide must the window be for no position
+to be undecided? Then run it for all widths from 1 to 12.
 """
 
 from collections import defaultdict
@@ -21,18 +21,18 @@ kind, level, points = "experiment", 2, 3
 
 # %% solution
 def undecided_share(n_pairs, width):
-    """The share of places at which the last `width` symbols do not decide."""
-    seen, places = defaultdict(set), []
+    """The share of positions that the last `width` symbols do not decide."""
+    seen, positions = defaultdict(set), []
     for steps in product((1, -1), repeat=2 * n_pairs):
         depths = [sum(steps[:i]) for i in range(2 * n_pairs + 1)]
         if min(depths) < 0 or depths[-1] != 0:
             continue
         for i in range(2 * n_pairs):
-            # A window that is full does not say whether something stands before it.
+            # A full window does not say whether something stands before it.
             view = steps[max(0, i - width) : i], i < width
             seen[view].add(depths[i] > 0)
-            places.append(view)
-    return sum(len(seen[view]) == 2 for view in places) / len(places)
+            positions.append(view)
+    return sum(len(seen[view]) == 2 for view in positions) / len(positions)
 
 
 # %% explanation
@@ -62,7 +62,7 @@ def tests(rng):
 
 # %% oracle
 def oracle(n_pairs, width):
-    """The strings are grown by a grammar, and any two places are held against each other."""
+    """A grammar makes the strings; every position is compared with every other."""
 
     def balanced(n):
         if n == 0:
@@ -74,19 +74,20 @@ def oracle(n_pairs, width):
             for rest in balanced(n - 1 - k)
         ]
 
-    places = [s[:i] for s in balanced(n_pairs) for i in range(2 * n_pairs)]
+    positions = [s[:i] for s in balanced(n_pairs) for i in range(2 * n_pairs)]
     looks = {}
-    for place in set(places):
-        marked = ("^" + place)[-width:] if width else ""  # ^ where a text begins
-        view = marked if len(place) < width else place[len(place) - width :]
-        looks.setdefault(view, []).append(place)
-    groups = {place: group for group in looks.values() for place in group}
+    for position in set(positions):
+        marked = ("^" + position)[-width:] if width else ""  # ^ where a text begins
+        view = marked if len(position) < width else position[len(position) - width :]
+        looks.setdefault(view, []).append(position)
+    groups = {position: group for group in looks.values() for position in group}
 
-    def may_close(place):
-        return place.count("(") > place.count(")")
+    def may_close(position):
+        return position.count("(") > position.count(")")
 
     undecided = [
-        any(may_close(other) != may_close(place) for other in groups[place]) for place in places
+        any(may_close(other) != may_close(position) for other in groups[position])
+        for position in positions
     ]
     return sum(undecided) / len(undecided)
 
@@ -99,16 +100,16 @@ wrong = {
     "strings are taken in that never go below zero but do not close everything": (
         swap(" or depths[-1] != 0", "")
     ),
-    "the end of a string is counted as a place; nothing comes there": (
+    "the end of a string is counted as a position; nothing comes there": (
         swap("range(2 * n_pairs):", "range(2 * n_pairs + 1):")
     ),
-    "each different window is counted once, however many places look like it": (
-        swap("    return", "    places = set(places)\n    return")
+    "each different window is counted once, however many positions look like it": (
+        swap("    return", "    positions = set(positions)\n    return")
     ),
     "the window is one symbol too wide": swap(
-        "    seen, places", "    width += 1\n    seen, places"
+        "    seen, positions", "    width += 1\n    seen, positions"
     ),
-    "the share of decided places was returned": swap("== 2", "!= 2"),
+    "the share of decided positions was returned": swap("== 2", "!= 2"),
     "the share is given in per cent; a number between 0 and 1 was asked for": (
         swap("return ", "return 100 * ")
     ),

@@ -17,7 +17,7 @@ kind, level, points = "code", 2, 3
 
 # %% solution
 def clip_together(gradients, limit):
-    """The gradients scaled to a global norm of at most limit, and the norm before."""
+    """The gradients, scaled to a global norm of at most limit; their norm."""
     largest = max(np.abs(g).max() for g in gradients)
     if largest == 0:
         return gradients, 0.0

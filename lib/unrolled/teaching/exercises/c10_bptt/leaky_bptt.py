@@ -24,7 +24,7 @@ outputs = ("W_bar", "alpha_bar", "h0_bar")
 
 # %% solution
 def leaky_bptt(X, W, alpha, h0, G):
-    """Gradients (H, H), a number and (B, H) of W, alpha and h0; X and G are (T, B, H)."""
+    """Gradients of W (H, H), alpha and h0 (B, H); X and G are (T, B, H)."""
     h, n = [h0], []
     for x_t in X:
         n.append(np.tanh(x_t + h[-1] @ W))

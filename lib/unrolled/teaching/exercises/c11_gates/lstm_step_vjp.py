@@ -26,7 +26,7 @@ outputs = ("blocks", "c")
 
 # %% solution
 def lstm_step_vjp(i, f, g, o, c, h_bar, c_bar):
-    """Gradients of the blocks' inputs (B, 4H), in the order i, f, g, o, and of c (B, H)."""
+    """Gradients of the blocks' inputs (B, 4H) and of the old cell (B, H)."""
     shown = np.tanh(f * c + i * g)
     cell_bar = c_bar + h_bar * o * (1 - shown**2)  # both ways into the new cell
     blocks = (

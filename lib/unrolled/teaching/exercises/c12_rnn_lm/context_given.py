@@ -21,7 +21,7 @@ kind, level, points = "code", 2, 3
 
 # %% solution
 def context_given(n, context_length, overlap):
-    """How many tokens are read before each of n tokens is predicted: int (n,)."""
+    """How many tokens are read before each of n is predicted: integers (n,)."""
     width = min(context_length, n)
     starts = list(range(0, n - width + 1, context_length - overlap))
     if starts[-1] + width < n:

@@ -21,7 +21,7 @@ kind, level, points = "experiment", 3, 4
 
 # %% solution
 def memory_length(model, vocab_size, length, rng):
-    """The farthest token from the end that the last prediction depends on, 0 … length."""
+    """How far back, 0 … length, the last prediction depends on a token."""
     texts = rng.integers(vocab_size, size=(1000, length))
     before = model(texts)[:, -1]  # (1000, V)
     for k in range(length, 0, -1):

@@ -17,7 +17,7 @@ kind, level, points = "code", 1, 2
 
 # %% solution
 def sharpen(logits, temperature):
-    """softmax(logits / temperature) over the last axis; its limit at temperature 0."""
+    """softmax(logits / temperature) over the last axis; at 0 its limit."""
     below = logits - logits.max(axis=-1, keepdims=True)  # ≤ 0
     at_zero = temperature == 0
     weights = 1.0 * (below == 0) if at_zero else np.exp(below / temperature)

@@ -30,7 +30,7 @@ def tied_gradient(E, inputs, targets):
     error[np.arange(len(targets)), targets] -= 1
     error /= len(targets)  # ∂L/∂z
     gradient = error.T @ h  # as the head
-    np.add.at(gradient, inputs, error @ E)  # as the embedding: row x_i gets the gradient of h_i
+    np.add.at(gradient, inputs, error @ E)  # as the embedding, row by row
     return gradient
 
 

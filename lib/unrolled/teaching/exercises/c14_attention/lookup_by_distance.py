@@ -25,7 +25,7 @@ kind, level, points = "code", 2, 3
 
 # %% solution
 def lookup_by_distance(Q, K, V, width):
-    """Means (n, d_v) of V (m, d_v), weighted by the nearness of Q (n, d) and K (m, d)."""
+    """Means (n, d_v) of V (m, d_v), weighted by the nearness of Q and K."""
     squares = ((Q[:, None, :] - K[None, :, :]) ** 2).sum(axis=-1)  # (n, m)
     scores = -squares / (2 * width**2)
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))

@@ -21,7 +21,7 @@ outputs = ("X_bar", "W_q_bar", "W_k_bar", "W_v_bar")
 
 # %% solution
 def self_attention_vjp(X, W_q, W_k, W_v, Y_bar):
-    """Gradients of X (T, D), W_q and W_k (D, K), and W_v (D, Kv), from Y_bar (T, Kv)."""
+    """Gradients of X, W_q, W_k and W_v, in their shapes, from Y_bar (T, Kv)."""
     Q, K, V = X @ W_q, X @ W_k, X @ W_v
     scale = 1 / np.sqrt(Q.shape[-1])
     S = scale * Q @ K.T  # (T, T): queries in rows, keys in columns

@@ -19,7 +19,7 @@ kind, level, points = "code", 2, 3
 
 # %% solution
 def document_mask(documents):
-    """Which texts (B, T), −1 = padding → mask (B, 1, T, T), True = may attend."""
+    """Texts (B, T), −1 = padding → mask (B, 1, T, T), True = may attend."""
     query, key = documents[:, None, :, None], documents[:, None, None, :]
     causal = np.tri(documents.shape[1], dtype=bool)
     return (query == key) & causal & (query >= 0)
@@ -33,7 +33,7 @@ mask is block-diagonal, a triangle for each text. The causal mask is the same fo
 batch. The condition on padding is easily forgotten, because $-1 = -1$: padding would be a text of
 its own. Its rows are empty now, so whoever uses the mask has to give zeros there.
 
-Packing needs one thing more: a token's place should be counted from the start of its own text.
+Packing needs one thing more: a token's position should be counted from the start of its own text.
 """
 
 

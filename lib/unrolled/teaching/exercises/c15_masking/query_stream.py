@@ -1,11 +1,11 @@
 r"""Two streams
 
-To predict token $i$ *at* position $i$, a position's query must know its place and not its token,
+To predict token $i$ *at* position $i$, a position's query must know its position and not its token,
 while its key and value, for the sake of later positions, must know the token. In one layer that is
 easy. For several, XLNet keeps two streams, here without any matrices of weights. They start as
 
-- contents $h_i = x_i + p_i$, a token's vector and its place's, and
-- queries $g_i = p_i$, the place alone.
+- contents $h_i = x_i + p_i$, the vectors of a token and of its position, and
+- queries $g_i = p_i$, the position alone.
 
 In every layer both read the *contents of the layer below*: contents with the mask $j \le i$,
 queries with the mask $j < i$, and each adds what it has read to itself:
@@ -16,8 +16,8 @@ $$
 
 with scores divided by $\sqrt{D}$. A query that may see nothing reads the zero vector.
 
-Write `query_stream(tokens, places, n_layers)` for arrays of shape (T, D); return $g$ after the last
-layer, (T, D). Row $i$ must not depend on `tokens[i]`, nor on any later one.
+Write `query_stream(tokens, positions, n_layers)` for arrays of shape (T, D); return $g$ after the
+last layer, (T, D). Row $i$ must not depend on `tokens[i]`, nor on any later one.
 """
 
 import numpy as np
@@ -29,7 +29,7 @@ kind, level, points = "code", 3, 4
 
 # %% solution
 def read(queries, contents, mask):
-    """What each query (T, D) reads from the contents (T, D) that the mask (T, T) shows."""
+    """What queries (T, D) read from contents (T, D) under the mask (T, T)."""
     scores = queries @ contents.T / np.sqrt(queries.shape[1])
     scores = np.where(mask, scores, -np.inf)
     top = scores.max(axis=1, keepdims=True)
@@ -38,11 +38,11 @@ def read(queries, contents, mask):
     return e / np.where(total > 0, total, 1) @ contents
 
 
-def query_stream(tokens, places, n_layers):
-    """The queries (T, D) after n_layers of two streams; tokens and places are (T, D)."""
+def query_stream(tokens, positions, n_layers):
+    """The queries (T, D) after n_layers of two streams."""
     usual = np.tri(len(tokens), dtype=bool)
     strict = np.tri(len(tokens), k=-1, dtype=bool)
-    contents, queries = tokens + places, places
+    contents, queries = tokens + positions, positions
     for _ in range(n_layers):
         queries = queries + read(queries, contents, strict)
         contents = contents + read(contents, contents, usual)
@@ -61,7 +61,7 @@ they depend on tokens before $i$. And they start without $x_i$.
 With a single stream it cannot be done. If keys and values came from the queries' stream, a key
 would not know its own token, and no token would ever be read. If queries came from the contents'
 stream, position $i$ would know the answer from the start. Position 0 may see nothing in any layer,
-and its query stays its place.
+and its query stays what it was at the start.
 """
 
 
@@ -71,12 +71,12 @@ def tests(rng):
     for shape, n_layers in [((4, 3), 1), ((5, 2), 2), ((7, 5), 3)]:
         yield call(rng.normal(size=shape), rng.normal(size=shape), n_layers)
     x, p = rng.normal(size=(2, 6, 3))
-    yield call(x, p, 0, hint="without a layer the queries are the places")
+    yield call(x, p, 0, hint="without a layer the queries are the positions")
     yield call(40 * x, 40 * p, 2, hint="scores may be large: subtract the maximum", tolerance=1e-7)
 
 
 # %% oracle
-def oracle(tokens, places, n_layers):
+def oracle(tokens, positions, n_layers):
     """One position at a time, with torch's attention over what it may see."""
     import torch
 
@@ -88,8 +88,8 @@ def oracle(tokens, places, n_layers):
         keys = torch.stack(rows)
         return fused(query[None], keys, keys)[0]
 
-    h = list(torch.from_numpy(tokens + places))
-    g = list(torch.from_numpy(places.copy()))
+    h = list(torch.from_numpy(tokens + positions))
+    g = list(torch.from_numpy(positions.copy()))
     for _ in range(n_layers):
         g, h = (
             [g[i] + reads(g[i], h[:i]) for i in range(len(g))],
@@ -104,7 +104,7 @@ wrong = {
         swap("queries, contents, strict", "queries, contents, usual")
     ),
     "the queries start with their own token in them": (
-        swap("tokens + places, places\n", "tokens + places, tokens + places\n")
+        swap("tokens + positions, positions\n", "tokens + positions, tokens + positions\n")
     ),
     "the contents use the strict mask too; only the queries must": (
         swap("contents, contents, usual", "contents, contents, strict")
@@ -121,7 +121,7 @@ wrong = {
         swap("queries, contents, strict", "queries, queries, strict")
     ),
     "the scores are not divided by the root of D": swap(" / np.sqrt(queries.shape[1])", ""),
-    "the first query may see nothing and must stay its place; here it is nan": (
+    "the first query may see nothing and must stay as it was; here it is nan": (
         swap("np.where(total > 0, total, 1)", "total")
     ),
     "the masks let every position see the whole text": (

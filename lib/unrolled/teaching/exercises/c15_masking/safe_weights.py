@@ -4,7 +4,7 @@ Write `safe_weights(scores, mask)`: the softmax of `scores` over the last axis, 
 where `mask` is True, and 0 elsewhere. `scores` is a float array (…, T, S); `mask` is boolean and
 broadcasts to it. It must hold that
 
-- what stands at a hidden place does not matter: it may be enormous, `inf` or `nan`;
+- what stands at a hidden position does not matter: it may be enormous, `inf` or `nan`;
 - visible scores may be large, positive or negative, but are finite;
 - a row in which nothing is visible is all zeros;
 - `scores` is left as it was.
@@ -21,10 +21,10 @@ kind, level, points = "code", 2, 3
 
 # %% solution
 def safe_weights(scores, mask):
-    """Masked softmax over the last axis: scores (…, T, S) → weights (…, T, S)."""
+    """Masked softmax over the last axis: (…, T, S) → weights (…, T, S)."""
     scores = np.where(mask, scores, -np.inf)
     top = scores.max(axis=-1, keepdims=True)
-    e = np.exp(scores - np.where(top > -np.inf, top, 0))  # an empty row: exp(−∞) = 0
+    e = np.exp(scores - np.where(top > -np.inf, top, 0))  # empty row: 0
     total = e.sum(axis=-1, keepdims=True)
     return e / np.where(total > 0, total, 1)
 
@@ -55,7 +55,7 @@ def tests(rng):
     yield call(scores, np.arange(4) < 3, hint="the visible scores are large")
     scores = rng.normal(size=(3, 4))
     scores[:, 3] = [np.nan, np.inf, 1e6]
-    yield call(scores, np.arange(4) < 3, hint="nan, inf and 1e6 stand at hidden places")
+    yield call(scores, np.arange(4) < 3, hint="nan, inf and 1e6 stand at hidden positions")
     hint = "the visible scores lie far below −1e9"
     yield call(rng.normal(size=(5, 5)) - 2e10, np.eye(5, dtype=bool) == 0, hint=hint)
 

@@ -21,7 +21,7 @@ kind, level, points = "code", 2, 3
 def grouped_heads(Q, K, V):
     """Attention of H heads on G sets of keys and values: (H, T, d_v)."""
     (H, T, d), G = Q.shape, len(K)
-    rows = Q.reshape(G, H // G * T, d)  # the heads of a group, one below the other
+    rows = Q.reshape(G, H // G * T, d)  # a group's heads, stacked
     scores = rows @ K.transpose(0, 2, 1) / np.sqrt(d)  # (G, H/G·T, S)
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     weights /= weights.sum(axis=-1, keepdims=True)
@@ -31,12 +31,12 @@ def grouped_heads(Q, K, V):
 # %% explanation
 explanation = r"""
 Heads of one group ask the same keys. To the keys it makes no difference whether two questions come
-from two heads or from two places: each question is a row. So the heads of a group are written one
-below the other, $H/G \cdot T$ rows, and one product serves them all. Because the heads of a group
-are neighbours, `reshape` moves nothing in memory, and it gives the heads back in their order.
+from two heads or from two positions: each question is a row. So the heads of a group are written
+one below the other, $H/G \cdot T$ rows, and one product serves them all. Because the heads of a
+group are neighbours, `reshape` moves nothing in memory, and it gives the heads back in their order.
 
 With $G = H$ this is multi-head attention, with $G = 1$ multi-query attention, where all heads of
-all places are rows of one matrix.
+all positions are rows of one matrix.
 """
 
 

@@ -1,12 +1,12 @@
 r"""Switched off, but gently
 
-To zero a head also takes away what it sends *always*, to every place of every text. A gentler way
-to switch it off replaces its output by its mean: what it says about *this* text is lost, what it
-says on average stays.
+To zero a head also takes away what it sends *always*, to every position of every text. A gentler
+way to switch it off replaces its output by its mean: what it says about *this* text is lost, what
+it says on average stays.
 
 A layer's output map has the weight `W_o` of shape `(D, H·K)` and the bias `b_o` of shape `(D,)`, as
 torch stores them: out = z `W_o`ᵀ + `b_o`. Head $r$ (from 0) owns the columns $rK$ to $(r+1)K - 1$.
-Its input was recorded on a text: `Z` of shape `(N, H·K)`, a row for each place.
+Its input was recorded on a text: `Z` of shape `(N, H·K)`, a row for each position.
 
 Write `mean_ablation(W_o, b_o, Z, head, n_heads)`: a new pair `(W, b)` with which the layer, for
 whatever input, behaves as if this head always sent its mean over the rows of `Z`. The arguments
@@ -23,7 +23,7 @@ outputs = ("W", "b")
 
 # %% solution
 def mean_ablation(W_o, b_o, Z, head, n_heads):
-    """Weight (D, H·K) and bias (D,) of an output map whose head sends its mean only."""
+    """Weight (D, H·K) and bias (D,) for which this head sends its mean."""
     width = W_o.shape[1] // n_heads
     mine = slice(head * width, (head + 1) * width)
     W, b = W_o.copy(), b_o + W_o[:, mine] @ Z[:, mine].mean(axis=0)
@@ -38,7 +38,7 @@ by a constant $m$, and its term is the constant vector $W_o^{(r)} m$, which belo
 the columns become zero and the bias takes up the mean: the model runs as before, without a hook.
 
 With centred data ($m = 0$) this is what the chapter does. How much the two differ in a trained
-model depends on how much of a head's output is a constant: for a head that rests on one place
+model depends on how much of a head's output is a constant: for a head that rests on one position
 whenever it has nothing to say, it can be a good deal.
 """
 

@@ -4,8 +4,8 @@ One query has the weights `a` of shape `(S,)`, positive and of sum one, on `S` v
 `(S, K)`. Its output is `a @ V`. If $S > K + 1$, other weights give exactly the same output.
 
 Write `same_output(a, V)`: weights of shape `(S,)`, none negative, of sum one, with the same output,
-of which at least one is exactly 0. So some place that was read is not read at all any more, and
-nobody behind the head can know. (`a` has no zeros, and $S > K + 1$.)
+with at least one of them exactly 0. Then some position that was read is no longer read at all, and
+nothing behind the head can tell. (`a` has no zeros, and $S > K + 1$.)
 
 There are many answers. Any of them is right whose output and sum agree to nine digits and in which
 a weight is below $10^{-12}$.
@@ -22,7 +22,7 @@ kind, level, points = "code", 3, 4
 def same_output(a, V):
     """Weights (S,) with the output of a on V, at least one of them 0."""
     conditions = np.column_stack([V, np.ones(len(a))])  # (S, K + 1)
-    d = np.linalg.svd(conditions)[0][:, -1]  # orthogonal to all columns: d @ V = 0 and d.sum() = 0
+    d = np.linalg.svd(conditions)[0][:, -1]  # d @ V = 0 and d.sum() = 0
     falls = d < 0
     steps = a[falls] / -d[falls]
     new = a + steps.min() * d
@@ -54,9 +54,9 @@ def example(rng, S, K):
 
 def tests(rng):
     yield call(np.array([0.25, 0.5, 0.25]), np.array([[0.0], [1.0], [2.0]]), visible=True)
-    yield call(*example(rng, 7, 3), hint="7 places, values of 3 numbers")
+    yield call(*example(rng, 7, 3), hint="7 positions, values of 3 numbers")
     yield call(*example(rng, 5, 3), hint="S = K + 2: there is only one direction")
-    yield call(*example(rng, 40, 8), hint="40 places, values of 8 numbers")
+    yield call(*example(rng, 40, 8), hint="40 positions, values of 8 numbers")
     a, V = example(rng, 9, 4)
     yield call(a, V @ np.diag([1, 1, 1e-3, 0]), hint="a column of the values is all zeros")
     a, V = example(rng, 11, 2)
@@ -83,7 +83,7 @@ def judge(output, a, V):
 
 # %% oracle
 def oracle(a, V):
-    """A linear program: of all weights with this output, those with the least on some place."""
+    """A linear program: of all weights with this output, those with the least on some position."""
     from scipy.optimize import linprog
 
     conditions = np.vstack([V.T, np.ones(len(a))])

@@ -21,7 +21,7 @@ kind, level, points = "code", 2, 3
 def half_from_interleaved(W, n_heads):
     """W (D, H·K), the columns of each head reordered for the layout "half"."""
     heads = W.reshape(len(W), n_heads, -1)  # (D, H, K)
-    evens, odds = heads[:, :, 0::2], heads[:, :, 1::2]  # first and second entries of the pairs
+    evens, odds = heads[:, :, 0::2], heads[:, :, 1::2]  # each (D, H, K/2)
     return np.concatenate([evens, odds], axis=-1).reshape(W.shape)
 
 

@@ -1,16 +1,16 @@
-r"""Places, by hand
+r"""Positions, by hand
 
 With pencil and paper; give three digits of what is no fraction.
 
 - `length_squared`: $PE(p) \cdot PE(p)$ for $d = 512$.
 - `omega_3`: the frequency $\omega_3$ for $d = 8$ and base 10 000.
 - `bucket_8`, `bucket_16`, `bucket_100`: T5's causal buckets of these distances, with 8
-  buckets, so 4 exact ones, and 32 in place of 128.
+  buckets, so 4 exact ones, and 32 instead of 128.
 - `third_slope`: the slope of the third of *three* heads in ALiBi.
 - `weight_ratio`: a head has slope $\frac14$; two keys fit the query equally well, one lies 2
-  places back and one 6. How many times the weight of the farther one does the nearer get?
+  positions back and one 6. How many times larger is the weight of the nearer one?
 - `turned`: one pair, $q = (1, 0)$, $k = (0, 1)$, $\theta = \pi/6$. The rotary score, without
-  $\sqrt{d_k}$, of a query at place 5 with a key at place 2.
+  $\sqrt{d_k}$, of a query at position 5 with a key at position 2.
 """
 
 kind, level, points = "paper", 1, 3
@@ -70,7 +70,7 @@ def oracle():
     from unrolled.models.positions import RelativeBias, alibi_slopes, sinusoidal
 
     row = sinusoidal(7, 512)[6].double()
-    pair = sinusoidal(2, 8)[1, 6:].double()  # (sin ω, cos ω) at place 1
+    pair = sinusoidal(2, 8)[1, 6:].double()  # (sin ω, cos ω) at position 1
     buckets = RelativeBias(1, n_buckets=8, max_distance=32).bucket(torch.tensor([8, 16, 100]))
     bias = torch.tensor([[-6 / 4, 0.0, 0.0, 0.0, -2 / 4]])
     same = torch.zeros(5, 1)

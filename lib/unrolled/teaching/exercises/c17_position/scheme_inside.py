@@ -8,7 +8,7 @@ are a matrix $W = W_q W_k^\top$ of which you know nothing, and one of four thing
 - `"added"`: an encoding is added to the rows before, $(x_m + p_m) W (x_n + p_n)^\top$, waves or
   a learned table;
 - `"bias"`: $x_m W x_n^\top + b_{m-n}$, where $b$ is ALiBi's or learned;
-- `"rotary"`: query and key are turned by their places, in either layout.
+- `"rotary"`: query and key are turned by their positions, in either layout.
 
 Write `scheme_inside(scores, d)` that returns the name. You may ask as often as you like, with any
 `X`. Mind that for some $W$ waves that are added give the same score along each diagonal, too.
@@ -23,14 +23,15 @@ kind, level, points = "experiment", 3, 4
 
 # %% solution
 def scheme_inside(scores, d):
-    """The scheme inside scores, (T, d) → (T, T): "none", "added", "bias" or "rotary"."""
+    """The scheme inside scores: "none", "added", "bias" or "rotary"."""
     X = np.random.default_rng(0).normal(size=(16, d))
     if not np.allclose(scores(X), scores(-X)):
-        return "added"  # only its mixed terms, word with place, change their sign
+        return "added"  # its mixed terms, word with position, change sign
     if not np.allclose(scores(np.zeros((16, d))), 0):
         return "bias"  # what is left of the scores when the words are nothing
     alone = np.repeat(X[:1], 16, axis=0)  # one row everywhere
-    return "none" if np.allclose(scores(alone), scores(alone)[0, 0]) else "rotary"
+    S = scores(alone)
+    return "none" if np.allclose(S, S[0, 0]) else "rotary"
 
 
 # %% explanation
@@ -39,7 +40,7 @@ Three questions are enough. *What does the sign do?* All terms with two words in
 value when $X$ becomes $-X$; only "added" has terms with one word, $x_m W p_n^\top + p_m W
 x_n^\top$, and they change their sign. *What do empty rows give?* With "none" and "rotary" nothing
 but zeros; with "bias" the bias itself. *What does the same row at all
-places give?* With "none" the same score everywhere; with "rotary" one for each distance.
+positions give?* With "none" the same score everywhere; with "rotary" one for each distance.
 
 To look whether the scores of empty rows are equal along diagonals is the obvious test for "bias",
 and it is not enough: for $W = I$ waves pass it, since $PE(m) \cdot PE(n)$ depends on the distance

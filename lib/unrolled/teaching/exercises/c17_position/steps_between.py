@@ -23,8 +23,8 @@ kind, level, points = "code", 3, 4
 def steps_between(a, b, longest, base):
     """k = q − p with |k| ≤ longest, for a ≈ PE(p) and b ≈ PE(q)."""
     omega = base ** (-np.arange(0, len(a), 2) / len(a))  # (d/2,)
-    z_a, z_b = (row[1::2] + 1j * row[0::2] for row in (a, b))  # cos + i sin = exp(i p ω)
-    turned = z_b * z_a.conj()  # ≈ exp(i k ω): the place is gone
+    z_a, z_b = (row[1::2] + 1j * row[0::2] for row in (a, b))  # exp(i p ω)
+    turned = z_b * z_a.conj()  # ≈ exp(i k ω): p is gone
     k = np.arange(-longest, longest + 1)
     fit = (turned * np.exp(-1j * np.multiply.outer(k, omega))).real.sum(axis=1)
     return int(k[fit.argmax()])
@@ -43,7 +43,7 @@ $$
 = PE(p)\, R_k\, PE(q)^\top ,
 $$
 
-which is the score that a head gives which looks for "$k$ places on". A fast pair alone would have
+which is the score of a head that looks for "$k$ positions on". A fast pair alone would have
 many best answers, the slowest alone would be far off.
 """
 

@@ -1,9 +1,9 @@
 r"""Buckets in two directions
 
 An encoder looks both ways, so T5 gives each direction half of the buckets. Let $r$ say how many
-places the key lies *before* the query; a negative $r$ means after. With $N$ buckets in all:
+positions the key lies *before* the query; a negative $r$ means after. With $N$ buckets in all:
 
-- keys before the query, and the query's own place, have the buckets $0$ to $N/2 - 1$;
+- keys before the query, and the query's own position, have the buckets $0$ to $N/2 - 1$;
 - keys after it have the same, by their distance $|r|$, plus $N/2$;
 - in each direction the first $N/4$ buckets hold one distance each, $|r| = 0, \dots, N/4 - 1$, and
   the others share what lies from $N/4$ to `max_distance`, evenly on a logarithmic scale, as in
@@ -23,7 +23,7 @@ kind, level, points = "code", 1, 2
 
 # %% solution
 def two_way_bucket(r, n_buckets, max_distance):
-    """T5's bucket, an int, of a key r places before the query (after, if r < 0)."""
+    """T5's bucket, an int, of a key r positions before the query."""
     one_way = n_buckets // 2
     exact = one_way // 2
     first = one_way if r < 0 else 0
@@ -31,7 +31,8 @@ def two_way_bucket(r, n_buckets, max_distance):
     if distance < exact:
         return first + distance
     share = math.log(distance / exact) / math.log(max_distance / exact)
-    step = int(share * (one_way - exact) + 1e-9)  # a boundary must not be missed by a rounding
+    # What rounding takes away must not move a distance below its boundary.
+    step = int(share * (one_way - exact) + 1e-9)
     return first + min(one_way - 1, exact + step)
 
 
@@ -79,7 +80,7 @@ def oracle(r, n_buckets, max_distance):
 
 # %% wrong
 wrong = {
-    "keys before and after have changed places: r > 0 means before": swap(
+    "keys before and after are exchanged: r > 0 means before": swap(
         "if r < 0 else", "if r > 0 else"
     ),
     "distance 0 counts as before, so its bucket is 0": swap("if r < 0 else", "if r <= 0 else"),

@@ -19,7 +19,7 @@ outputs = ("W_new", "b_new")
 
 # %% solution
 def fold_norm(gain, bias, W, b):
-    """(W_new (D, F), b_new (F,)) that do the work of gain, bias, W and b together."""
+    """(W_new (D, F), b_new (F,)) that do the work of all four arguments."""
     return gain[:, None] * W, bias @ W + b
 
 

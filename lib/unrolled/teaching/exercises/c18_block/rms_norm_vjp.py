@@ -21,7 +21,7 @@ outputs = ("x_bar", "gain_bar")
 
 # %% solution
 def rms_norm_vjp(x, gain, y_bar, eps):
-    """Gradients of x (B, T, D) and gain (D,) from that of the output (B, T, D)."""
+    """Gradients of x (B, T, D) and gain (D,) from y_bar (B, T, D)."""
     rho = np.sqrt((x**2).mean(-1, keepdims=True) + eps)
     x_hat, g = x / rho, gain * y_bar
     x_bar = (g - x_hat * (g * x_hat).mean(-1, keepdims=True)) / rho

@@ -21,10 +21,10 @@ kind, level, points = "code", 2, 3
 
 # %% solution
 def causal_loss(logits, tokens, real):
-    """Mean nats per predicted token: logits (B, T, V), tokens and real (B, T)."""
-    z = logits[:, :-1] - logits[:, :-1].max(axis=-1, keepdims=True)  # (B, T − 1, V)
+    """Mean nats per predicted token; logits (B, T, V), tokens, real (B, T)."""
+    z = logits[:, :-1] - logits[:, :-1].max(axis=-1, keepdims=True)
     log_probs = z - np.log(np.exp(z).sum(axis=-1, keepdims=True))
-    asked = np.take_along_axis(log_probs, tokens[:, 1:, None], axis=-1)[..., 0]  # (B, T − 1)
+    asked = np.take_along_axis(log_probs, tokens[:, 1:, None], axis=-1)[..., 0]
     return -asked[real[:, 1:]].mean()
 
 
@@ -36,8 +36,8 @@ the mask is shifted in the same way: the last real token of a short row is in th
 comes after it is padding and is not asked.
 
 The mean runs over all tokens at once. A mean of the sequences' means would count a token of a short
-sequence more than one of a long sequence, and a mean over all $B \cdot (T - 1)$ places would make
-the loss smaller, the more padding there is.
+sequence more than one of a long sequence, and a mean over all $B \cdot (T - 1)$ positions would
+make the loss smaller, the more padding there is.
 """
 
 

@@ -12,7 +12,7 @@ and a linear layer gives each row one number, read at *extract*. Write
 `pad`. Return a dictionary with
 
 - `tokens` (n, T): one row per answer, filled up on the right with `pad`, T the longest row;
-- `at` (n,): the place of *extract* in each row.
+- `at` (n,): the position of *extract* in each row.
 
 If the longest row would exceed `context_length`, cut the question, the same piece for all rows, so
 that it fits: drop tokens at its *beginning*, since what stands next to the answer matters most.
@@ -28,16 +28,14 @@ kind, level, points = "code", 2, 3
 
 # %% solution
 def choice_rows(question, answers, special, context_length):
-    """{"tokens": (n, T), "at": (n,)}: a row for each answer, and where its end stands."""
+    """Rows (n, T) of tokens, one for each answer, and where extract stands."""
     longest = max(len(answer) for answer in answers)
     room = context_length - 3 - longest  # for the question
     if room < 0:
-        raise ValueError(f"an answer of {longest} tokens and 3 marks exceed {context_length}")
-    kept = question[len(question) - room :] if len(question) > room else question
-    rows = [
-        np.concatenate([[special["start"]], kept, [special["delim"]], answer, [special["extract"]]])
-        for answer in answers
-    ]
+        raise ValueError(f"no room for an answer of {longest} tokens")
+    kept = question[max(0, len(question) - room) :]
+    start, delim, extract = (special[k] for k in ("start", "delim", "extract"))
+    rows = [[start, *kept, delim, *answer, extract] for answer in answers]
     at = np.array([len(row) - 1 for row in rows])
     tokens = np.full((len(rows), at.max() + 1), special["pad"])
     for k, row in enumerate(rows):
@@ -47,9 +45,9 @@ def choice_rows(question, answers, special, context_length):
 
 # %% explanation
 explanation = r"""
-The rows differ in length, so *extract* stands at a different place in each: to read the last column
-would be to read padding. With causal attention nothing else is needed: padding stands to the right
-of *extract*, and nobody looks there.
+The rows differ in length, so *extract* stands at a different position in each: to read the last
+column would be to read padding. With causal attention nothing else is needed: padding stands to the
+right of *extract*, and nobody looks there.
 
 The question is cut alike for all answers. Cut to each row's own length, a short answer would be
 judged with more of the question than a long one. `question[-room:]` is a trap: for `room = 0` it
@@ -104,18 +102,18 @@ wrong = {
         '"at": at', '"at": at - 1'
     ),
     "the beginning of the question is dropped, not its end": (
-        swap("question[len(question) - room :]", "question[:room]")
+        swap("question[max(0, len(question) - room) :]", "question[:room]")
     ),
     "question[-0:] is the whole question: mind the case without room": (
-        swap("question[len(question) - room :]", "question[-room:]")
+        swap("question[max(0, len(question) - room) :]", "question[-room:]")
     ),
     "the question is not cut, and the row exceeds the context": (
-        swap("question[len(question) - room :]", "question")
+        swap("question[max(0, len(question) - room) :]", "question")
     ),
     "the question is cut alike for all answers, by the longest": swap(
-        "kept,", "question[max(0, len(question) + len(answer) + 3 - context_length) :],"
+        "*kept,", "*question[max(0, len(question) + len(answer) + 3 - context_length) :],"
     ),
-    "the token that begins a sequence is missing": swap('[special["start"]], ', ""),
+    "the token that begins a sequence is missing": swap("[start, *kept", "[*kept"),
     "rows are filled up on the right: on the left, padding would be read": (
         swap("tokens[k, : len(row)]", "tokens[k, -len(row) :]").swap(
             '"at": at', '"at": np.full(len(at), at.max())'

@@ -5,12 +5,12 @@ You are handed a language model of which you know nothing: a function `model(tok
 length, rng)`, the bits per token that a text of `length` tokens gets cheaper because it has been
 read once before.
 
-Mind what else could make it cheaper. Late places may be easier than early ones whatever was read,
-so the text must stand at the same places both times: read after itself, and, for comparison, after
-another text of `length` tokens. All $2 \cdot$ `length` tokens are to be different from each other,
-so that nothing but the repetition can be copied (`vocab_size` is large enough). The first token of
-the text is not counted: nothing before it says that a repetition begins. Use a few dozen pairs of
-texts, drawn by the numpy generator `rng`.
+Mind what else could make it cheaper. Late positions may be easier than early ones whatever was
+read, so the text must stand at the same positions both times: read after itself, and, for
+comparison, after another text of `length` tokens. All $2 \cdot$ `length` tokens are to be different
+from each other, so that nothing but the repetition can be copied (`vocab_size` is large enough).
+The first token of the text is not counted: nothing before it says that a repetition begins. Use a
+few dozen pairs of texts, drawn by the numpy generator `rng`.
 """
 
 import numpy as np
@@ -22,14 +22,15 @@ kind, level, points = "experiment", 3, 4
 
 # %% solution
 def copy_gain(model, vocab_size, length, rng):
-    """Bits per token by which a text is cheaper after itself than after another text."""
-    drawn = np.stack([rng.permutation(vocab_size)[: 2 * length] for _ in range(50)])
-    other, text = drawn[:, :length], drawn[:, length:]
+    """Bits per token by which a text gets cheaper after itself."""
+    pairs = [rng.permutation(vocab_size)[: 2 * length] for _ in range(50)]
+    other, text = np.split(np.stack(pairs), 2, axis=1)
 
     def bits(before):
         both = np.concatenate([before, text], axis=1)
-        log_probs = model(both)[:, length:-1]  # what is said from the text's first token on
-        return -np.take_along_axis(log_probs, text[:, 1:, None], axis=-1).mean() / np.log(2)
+        log_probs = model(both)[:, length:-1]  # after the text's first token
+        found = np.take_along_axis(log_probs, text[:, 1:, None], axis=-1)
+        return -found.mean() / np.log(2)
 
     return bits(other) - bits(text)
 
@@ -37,9 +38,9 @@ def copy_gain(model, vocab_size, length, rng):
 # %% explanation
 explanation = r"""
 The obvious experiment, a text twice and the second half's cost against the first half's, mixes two
-things: whether the model copies and whether late places are easier for it. A model trained on real
-text is better at late places, since it knows more by then. Here the same tokens stand at the same
-places both times; only what was read before differs.
+things: whether the model copies and whether late positions are easier for it. A model trained on
+real text is better at late positions, since it knows more by then. Here the same tokens stand at
+the same positions both times; only what was read before differs.
 
 The text's first token is predicted from the last token before it, and a model that copies cannot
 know yet that it should. With it, the mean would be diluted, the more so the shorter the text.
@@ -48,7 +49,7 @@ know yet that it should. With it, the mean would be diluted, the more so the sho
 
 # %% use
 def build(kind, vocab_size, setting, seed):
-    """A model: one that copies, counts tokens, reads one token, or is better at late places."""
+    """A model: one that copies, counts tokens, reads one token, or is better at late positions."""
     V, rng = vocab_size, np.random.default_rng(seed)
     table = rng.dirichlet(np.ones(V), size=V)
 
@@ -93,7 +94,7 @@ def tests(rng):
     yield call("copies", 17, 6, 0.9, seed, visible=True)
     yield call("copies", 29, 11, 0.4, seed, hint="it copies half-heartedly")
     yield call("bigram", 19, 7, 0.0, seed, hint="it reads one token and never copies")
-    yield call("late", 23, 7, 0.0, seed, hint="it is better at late places and never copies")
+    yield call("late", 23, 7, 0.0, seed, hint="it is better at late positions and never copies")
     yield call("forgets", 31, 9, 0.8, seed, hint="it copies, but looks back too short a way")
     yield call("cache", 19, 5, 0.25, seed, hint="it knows what was said, not in which order")
 
@@ -119,8 +120,7 @@ wrong = {
         swap("length:-1]", "length - 1 : -1]").swap("text[:, 1:, None]", "text[..., None]")
     ),
     "the tokens are not all different, so that more than the repetition is copied": swap(
-        "np.stack([rng.permutation(vocab_size)[: 2 * length] for _ in range(50)])",
-        "rng.integers(vocab_size, size=(50, 2 * length))",
+        "rng.permutation(vocab_size)[: 2 * length]", "rng.integers(vocab_size, size=2 * length)"
     ),
     "the other text holds the same tokens in another order": (
         swap("bits(other)", "bits(text[:, ::-1])")
@@ -130,8 +130,6 @@ wrong = {
         swap("bits(other) - bits(text)", "bits(text) - bits(other)")
     ),
     "this is a difference of perplexities, or of probabilities, not of bits": (
-        swap("-np.take_along_axis", "1 / np.exp(np.take_along_axis").swap(
-            "axis=-1).mean() / np.log(2)", "axis=-1)).mean()"
-        )
+        swap("-found.mean() / np.log(2)", "1 / np.exp(found).mean()")
     ),
 }

@@ -1,7 +1,7 @@
 r"""How large is this GPT?
 
 A GPT has a vocabulary of $V = 100$ tokens, width $D = 256$, $L = 6$ blocks of 8 heads, feed-forward
-layers of $4D$ units, and learned places for 128 tokens. Linear maps and norms have biases, the
+layers of $4D$ units, and learned positions for 128 tokens. Linear maps and norms have biases, the
 norms stand before attention and feed-forward layer and once at the end, and the head is the
 embedding's matrix, without a bias. With pencil and paper:
 
@@ -45,10 +45,10 @@ gpt_size = {
 explanation = r"""
 A block has $12D^2 + 13D = 786\,432 + 3\,328$ parameters: $4D^2 + 4D$ for the four maps of
 attention, $8D^2 + 5D$ for the feed-forward layer, $4D$ for two norms. Six of them, with $VD =
-25\,600$ for the embedding, $128\,D = 32\,768$ for the places and $2D = 512$ for the last norm, make
-the total.
+25\,600$ for the embedding, $128\,D = 32\,768$ for the positions and $2D = 512$ for the last norm,
+make the total.
 
-Heads cost nothing: they cut the same $D$ columns into narrower pieces. Places cost little. What
+Heads cost nothing: they cut the same $D$ columns into narrower pieces. Positions cost little. What
 costs is depth, linearly, and width, by its square: doubling $D$ multiplies a block by almost four,
 not by four exactly, since the $13D$ only double.
 """

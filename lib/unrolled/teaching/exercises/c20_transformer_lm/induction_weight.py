@@ -3,10 +3,10 @@ r"""Is this an induction head?
 Write `induction_weight(weights, tokens)` for one head's attention: `weights` (T, T), rows are
 queries, each row sums to one and looks back only; `tokens` (T,) integers.
 
-A place $i$ is asked if its token occurred before, $x_j = x_i$ for some $j < i$. What an induction
-head looks at from there are the places *after* those occurrences, $j + 1$ for every such $j$.
-Return the mean, over the places that are asked, of the weight on all of these together; 0.0 if no
-place is asked.
+A position $i$ is asked if its token occurred before, $x_j = x_i$ for some $j < i$. What an
+induction head looks at from there are the positions *after* those occurrences, $j + 1$ for every
+such $j$. Return the mean, over the positions that are asked, of the weight on all of these
+together; 0.0 if no position is asked.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ kind, level, points = "code", 2, 3
 # %% solution
 def induction_weight(weights, tokens):
     """Mean weight on what followed earlier occurrences of the own token."""
-    same = np.tril(tokens[:, None] == tokens[None, :], k=-1)  # (T, T): x_j = x_i and j < i
+    same = np.tril(tokens[:, None] == tokens[None, :], k=-1)  # x_j = x_i, j < i
     asked = same.any(axis=1)
     if not asked.any():
         return 0.0
@@ -30,12 +30,12 @@ def induction_weight(weights, tokens):
 
 # %% explanation
 explanation = r"""
-`same[i, j]` is True where the own token occurred before. One column to the right is the place after
-each occurrence. If the token stands twice in a row, $j + 1$ is $i$ itself, which a causal head may
-look at.
+`same[i, j]` is True where the own token occurred before. One column to the right is the position
+after each occurrence. If the token stands twice in a row, $j + 1$ is $i$ itself, which a causal
+head may look at.
 
-The mean is taken over places that are asked: in a text without repetition every head would score 0
-otherwise, however good it is. And a high score alone is no proof. In a text of two equal halves a
+The mean is taken over positions that are asked: in a text without repetition every head would score
+0 otherwise, however good it is. And a high score alone is no proof. In a text of two equal halves a
 head that looks a fixed distance back scores as high; texts whose repetitions lie at several
 distances tell the two apart.
 """
@@ -62,12 +62,12 @@ def tests(rng):
 
 # %% oracle
 def oracle(weights, tokens):
-    """Place by place, occurrence by occurrence."""
+    """Position by position, occurrence by occurrence."""
     scores = []
     for i in range(len(tokens)):
-        places = [j + 1 for j in range(i) if tokens[j] == tokens[i]]
-        if places:
-            scores.append(sum(float(weights[i, place]) for place in places))
+        positions = [j + 1 for j in range(i) if tokens[j] == tokens[i]]
+        if positions:
+            scores.append(sum(float(weights[i, position]) for position in positions))
     return sum(scores) / len(scores) if scores else 0.0
 
 
