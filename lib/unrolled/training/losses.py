@@ -71,9 +71,9 @@ def next_token_loss(
     """Cross-entropy of the model's logits, summed over the targets: what a language model trains.
 
     chunk_rows: if given, at most so many rows of logits (chunk_rows, V) exist at a time, in the
-        backward pass too; None: all at once, but torch's choice on a GPU where they would need
-        more than 2 GiB. It takes a model with `head`, a linear map, and `hidden`, what the head
-        reads. By functools.partial it is set for a fit.
+        backward pass too; None: all at once, but 4096 on a GPU where all would need more than
+        2 GiB. It takes a model with `head`, a linear map, and `hidden`, what the head reads. Set it
+        for a fit by functools.partial.
     """
     head, targets = getattr(model, "head", None), batch.targets
     if chunk_rows is None:
@@ -89,7 +89,7 @@ def next_token_loss(
         x, weight, bias = (None if t is None else t.to(kind) for t in (x, weight, bias))
     # Compiled, the operation keeps its gradients for a second backward pass, and says so unasked.
     options = nn.LinearCrossEntropyOptions(
-        batch_chunk_size=chunk_rows, allow_retain_graph=torch.compiler.is_compiling()
+        batch_chunk_size=chunk_rows or 4096, allow_retain_graph=torch.compiler.is_compiling()
     )
     weights = batch.weights
     if weights is not None and weights.dtype == torch.bool:

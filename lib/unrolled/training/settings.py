@@ -52,15 +52,15 @@ class FitConfig:
         by_name, named_schedule = isinstance(self.optimizer, str), isinstance(self.schedule, str)
         fixed = isinstance(self.optimizer, torch.optim.Optimizer)
         kind = self.optimizer if by_name else type(self.optimizer).__name__
-        for name in ("n_steps", "grad_accum_steps", "eval_every"):
-            whole(name, getattr(self, name))
-        for name in ("log_every", "decay_steps"):
-            whole(name, 1 if getattr(self, name) is None else getattr(self, name))
-        whole("seed", self.seed, 0)
+        given = {name: x for name, x in vars(self).items() if x is not None}
+        for name in given.keys() & {"grad_accum_steps", "eval_every", "log_every", "decay_steps"}:
+            whole(name, given[name])
+        for name in given.keys() & {"lr", "grad_clip"}:
+            real(name, given[name], above=0)
         for name in ("momentum", "weight_decay", "checkpoint_seconds"):
             real(name, getattr(self, name), 0)
-        for name in ("lr", "grad_clip"):
-            real(name, 1 if getattr(self, name) is None else getattr(self, name), above=0)
+        whole("n_steps", self.n_steps)
+        whole("seed", self.seed, 0)
         if not isinstance(self.betas, tuple | None):
             raise TypeError(f"betas must be a tuple of two, got {self.betas!r}")
         for beta in self.betas or ():
