@@ -70,12 +70,12 @@ def data(n, kind="plain"):
         yield (*batch, weights) if kind == "weighted" else batch
 
 
-def trained(train, case, checkpoint=None):
+def trained(case, checkpoint=None):
     """(losses, norms, validation losses, parameters, updates) of one of the cases."""
     options = {"n_steps": 12, "lr": 0.1, "eval_every": 4} | case.get("config", {})
     model = Running() if options.get("carry_state") else bigram(case.get("dropout", 0.0))
     batches, valid = (list(data(n, case.get("kind", "plain"))) for n in (6, 4))
-    result = train(
+    result = fit(
         model, batches, FitConfig(**options), valid=case.get("valid", valid), checkpoint=checkpoint
     )
     h = result.history
@@ -103,11 +103,11 @@ CASES = {
 @pytest.fixture(scope="module", autouse=True)
 def _warm():
     """What a first fit imports, a fork has then already."""
-    trained(fit, {})
+    trained({})
 
 
 def all_cases():
-    return {name: trained(distributed.fit, case) for name, case in CASES.items()}
+    return {name: trained(case) for name, case in CASES.items()}
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,7 @@ def in_two():
 @pytest.mark.parametrize("name", CASES)
 def test_two_processes_train_as_one(in_two, name, monkeypatch):
     monkeypatch.setenv("RANK", "0")
-    alone = trained(fit, CASES[name])
+    alone = trained(CASES[name])
     for ours in in_two:
         for a, b in zip(ours[name], alone, strict=True):
             assert a == pytest.approx(b, abs=1e-5)
@@ -131,15 +131,10 @@ def test_the_processes_end_with_the_same_bits(in_two):
 
 
 def test_three_processes_train_as_one_too():
-    alone = trained(fit, CASES["weighted"])
-    for ours in launch(trained, distributed.fit, CASES["weighted"], n=3):
+    alone = trained(CASES["weighted"])
+    for ours in launch(trained, CASES["weighted"], n=3):
         assert ours[0] == pytest.approx(alone[0], abs=1e-5)
         assert ours[3] == pytest.approx(alone[3], abs=1e-5)
-
-
-def test_alone_it_is_the_plain_fit_bit_for_bit():
-    case = {"dropout": 0.5}
-    assert trained(distributed.fit, case) == trained(fit, case)
 
 
 @given(st.integers(0, 13), st.integers(1, 7), st.booleans())
@@ -171,24 +166,24 @@ def test_inputs_without_the_targets_rows_cannot_be_shared():
 
 
 def other_model():
-    return trained(distributed.fit, {"dropout": 0.0, "config": {"lr": 0.1 + _rank()}})
+    return trained({"dropout": 0.0, "config": {"lr": 0.1 + _rank()}})
 
 
 def other_batches():
     model, batches = bigram(), [(np.full((B, T), _rank()), np.zeros((B, T), int))]
-    distributed.fit(model, batches, FitConfig(n_steps=2, lr=0.1))
+    fit(model, batches, FitConfig(n_steps=2, lr=0.1))
 
 
 def other_start():
     model = bigram(seed=_rank())
-    distributed.fit(model, list(data(3)), FitConfig(n_steps=1, lr=1e-9))
+    fit(model, list(data(3)), FitConfig(n_steps=1, lr=1e-9))
     return model[0].weight.tolist()
 
 
 def a_mistake():
     if _rank() == 1:
         raise ZeroDivisionError("of process 1")
-    trained(distributed.fit, {})
+    trained({})
 
 
 def _rank():
@@ -228,7 +223,7 @@ def killed(path, rank, at):
 
     model = bigram(dropout=0.5)
     config = FitConfig(n_steps=9, lr=0.1, eval_every=3, checkpoint_seconds=0)
-    result = distributed.fit(model, batches(), config, valid=list(data(2)), checkpoint=path)
+    result = fit(model, batches(), config, valid=list(data(2)), checkpoint=path)
     return result.history.train_loss, model[2].weight.tolist(), result.best_step
 
 
@@ -257,7 +252,7 @@ def seeds():
         return cross_entropy(logits, targets)
 
     config = FitConfig(n_steps=2, lr=0.1, seed=5)
-    distributed.fit(bigram(), list(data(1)), config, loss=per_target(loss))
+    fit(bigram(), list(data(1)), config, loss=per_target(loss))
     return seen
 
 
@@ -281,7 +276,7 @@ def test_a_checkpoint_of_two_is_not_taken_up_by_one_or_three(tmp_path):
 
 def carried(path, n_steps):
     case = {"config": {"carry_state": True, "n_steps": n_steps, "eval_every": 2}}
-    return trained(distributed.fit, case, path)
+    return trained(case, path)
 
 
 def test_a_carried_state_is_kept_for_every_process(tmp_path):
@@ -304,7 +299,7 @@ def stopped():
                 signal.raise_signal(signal.SIGINT)
             yield batch
 
-    result = distributed.fit(bigram(), batches(), FitConfig(n_steps=9, lr=0.1))
+    result = fit(bigram(), batches(), FitConfig(n_steps=9, lr=0.1))
     signal.signal(signal.SIGINT, handler)
     return result.history.step, result.interrupted
 
@@ -379,7 +374,7 @@ PROGRAM = """
 import json, os
 from unrolled.training import distributed
 from test_distributed import CASES, trained
-found = trained(distributed.fit, CASES["weighted"])
+found = trained(CASES["weighted"])
 if os.environ["RANK"] == "0":
     json.dump(found[0], open(os.environ["FOUND"], "w"))
 """
@@ -396,12 +391,12 @@ def test_torchrun_starts_the_same_fit(tmp_path):
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     losses = json.loads((tmp_path / "found").read_text())
-    assert losses == pytest.approx(trained(fit, CASES["weighted"])[0], abs=1e-5)
+    assert losses == pytest.approx(trained(CASES["weighted"])[0], abs=1e-5)
 
 
 @needs_two_gpus
 def test_two_gpus_train_as_one():
-    alone = trained(fit, CASES["weighted"])
+    alone = trained(CASES["weighted"])
     for ours in distributed.launch(on_gpus, 2, timeout=TIMEOUT):
         assert ours == pytest.approx(alone[0], abs=1e-4)
 
@@ -409,4 +404,4 @@ def test_two_gpus_train_as_one():
 def on_gpus():
     model = bigram().to(distributed.device())
     config = FitConfig(n_steps=12, lr=0.1, eval_every=4, precision="off")
-    return distributed.fit(model, list(data(6, "weighted")), config).history.train_loss
+    return fit(model, list(data(6, "weighted")), config).history.train_loss

@@ -1,6 +1,15 @@
 """One fit in many processes: each takes its share of every batch, and all make the same step.
 
-`launch` starts them on this machine and tells how they ended; torchrun does it for several.
+`launch` starts them on this machine and tells how they ended; torchrun does it for several. In them
+`training.fit.fit`, called by every process with the same arguments, works as follows. All draw the
+same batches, of which each reads its `shard` of the rows; gradients of Σ nats / Σ weight over the
+whole batch are added up, so that the step is that of one process but for rounding. What sees the
+batch as a whole (batch norm) sees a shard; dropout draws other masks in each process. The model
+begins everywhere as it is in process 0; with `carry_state` all batches have one number of rows. A
+validation by a function is done in process 0, which also writes the checkpoint and shows the bar; a
+checkpoint is taken up by as many processes as saved it. ValueError when the processes were given
+different things, LostError when another one is gone; Ctrl-C in any of them stops all after the same
+step.
 """
 
 from __future__ import annotations
@@ -13,20 +22,18 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
-from torch import Tensor, nn
+from torch import Tensor
 
 from unrolled.training import checkpoint as checkpoints
 from unrolled.training.batch_iterator import Batch
-from unrolled.training.fit import FitConfig, FitResult, Trainer, map_tensors, run
-from unrolled.training.fit import fit as fit_alone
-from unrolled.training.losses import Loss, next_token_loss
+from unrolled.training.fit import Trainer, map_tensors
 from unrolled.validate import whole
 
 OWN = ("rng", "cache")  # what each process has for itself; all else is the same in all of them
@@ -123,42 +130,11 @@ def _enter(**options: object) -> None:
     dist.init_process_group("cpu:gloo,cuda:nccl" if own.type == "cuda" else "gloo", **options)
 
 
-def fit(
-    model: nn.Module,
-    batches: Iterable,
-    config: FitConfig,
-    *,
-    loss: Loss = next_token_loss,
-    valid: Callable[[nn.Module], float] | Iterable | None = None,
-    checkpoint: str | Path | None = None,
-    progress: bool | None = None,
-) -> FitResult:
-    """`training.fit.fit` by all processes that `launch` or torchrun has started; alone, just that.
-
-    Every process calls it with the same arguments. All draw the same batches, of which each reads
-    its `shard` of the rows; the gradients of Σ nats / Σ weight over the whole batch are added up
-    over the processes, so that the step is that of one process but for rounding. What sees the
-    batch as a whole (batch norm) sees a shard; dropout draws other masks in each process.
-
-    model: begins everywhere as it is in process 0, and ends everywhere the same. On the GPU
-        `device()` each process has its own.
-    batches: an array's first axis is the batch's rows. With carry_state it has one length.
-    valid: batches are shared as well; a function is called in process 0 only.
-    checkpoint: a path that all processes see; process 0 writes. A fit goes on from it bit for bit
-        in as many processes as before.
-    progress: of process 0.
-
-    Raises what fit raises; ValueError when the processes were given different things; LostError
-    when another process is gone. Ctrl-C in any process stops all of them after the same step.
-    """
-    if dist.is_available() and not dist.is_initialized() and "WORLD_SIZE" in os.environ:
-        _enter()  # by torchrun
+def join() -> None:
+    """Enter the group of processes that torchrun has started, unless we are in it."""
+    if not dist.is_initialized():
+        _enter()
         atexit.register(dist.destroy_process_group)
-    if not dist.is_available() or not dist.is_initialized() or dist.get_world_size() == 1:
-        options = {"valid": valid, "loss": loss, "checkpoint": checkpoint, "progress": progress}
-        return fit_alone(model, batches, config, **options)
-    trainer = _DistributedTrainer(model, batches, config, loss, valid)
-    return run(trainer, checkpoint, progress if trainer.rank == 0 else False)
 
 
 def shard(batch: Batch, rank: int, n_processes: int) -> Batch:
@@ -185,7 +161,7 @@ def shard(batch: Batch, rank: int, n_processes: int) -> Batch:
     return Batch(tuple(x[rows] for x in inputs), targets[rows], weights, total)
 
 
-class _DistributedTrainer(Trainer):
+class DistributedTrainer(Trainer):
     """A Trainer that reads a shard of each batch, and adds up with the other processes."""
 
     def __init__(self, model, batches, config, loss, valid) -> None:

@@ -68,17 +68,19 @@ def fit(
     that is not finite: on a CPU before the step that would spoil the parameters, elsewhere when
     the losses are next looked at (`log_every`), and before any validation or checkpoint. Raises
     ValueError or TypeError for batches, outputs or a checkpoint that do not fit. After an error,
-    too, the best parameters are kept.
+    too, the best parameters are kept. In processes that `distributed.launch` or torchrun has
+    started, all train one model together; see there.
     """
-    return run(Trainer(model, batches, config, loss, valid), checkpoint, progress)
+    kind, was_training = Trainer, model.training
+    if int(os.environ.get("WORLD_SIZE", 1)) > 1:
+        from unrolled.training import distributed
 
-
-def run(trainer: Trainer, checkpoint: str | Path | None, progress: bool | None) -> FitResult:
-    """The loop of `fit`; `training.distributed` brings a Trainer of its own."""
-    model, config, was_training = trainer.model, trainer.config, trainer.model.training
+        distributed.join()
+        kind = distributed.DistributedTrainer
+    trainer = kind(model, batches, config, loss, valid)
     with (
         fork_rng(trainer.seed, trainer.device),
-        _progress_bar(progress, config.n_steps) as bar,
+        _progress_bar(progress if trainer.rank == 0 else False, config.n_steps) as bar,
         _stop_on_ctrl_c() as pressed,
     ):
         try:
@@ -126,7 +128,7 @@ class Trainer:
         self.log_every = config.log_every or (1 if self.device.type == "cpu" else 20)
         self.unread: list[tuple] = []  # of each step since the losses were last looked at
         self.start = self.saved_at = time.perf_counter()
-        self.seed = config.seed
+        self.seed, self.rank = config.seed, 0
 
     def forward(self, batch: Batch, cache: object) -> tuple[Tensor, float | Tensor]:
         """(Σ nats, Σ weight) of a batch; what lies on the CPU is a number."""
