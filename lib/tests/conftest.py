@@ -23,6 +23,28 @@ def _seed_and_dtype(request):
     torch.set_default_dtype(before)
 
 
+@pytest.fixture
+def house_style():
+    """The book's figures, drawn without a window and closed afterwards."""
+    import matplotlib as mpl
+    import matplotlib.pyplot as plt
+    from unrolled.teaching import figures
+
+    with mpl.rc_context():
+        mpl.use("agg")
+        figures.use_house_style()
+        yield
+    plt.close("all")
+
+
+@pytest.fixture
+def displayed(monkeypatch) -> list[dict]:
+    """What a notebook would display: a bundle of media types for each call."""
+    bundles: list[dict] = []
+    monkeypatch.setattr("IPython.display.display", lambda bundle, raw: bundles.append(bundle))
+    return bundles
+
+
 @pytest.fixture(scope="module")
 def transformers():
     """The library `transformers`, kept quiet and off the network."""

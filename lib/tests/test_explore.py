@@ -27,13 +27,7 @@ def page(draw, *, alt, caption="", start=None, max_kilobytes=350, labels=None, *
     return page_form(plan(draw, alt, caption, start, labels, axes), max_kilobytes)
 
 
-@pytest.fixture(autouse=True)
-def house_style():
-    with mpl.rc_context():
-        mpl.use("agg")
-        figures.use_house_style()
-        yield
-    plt.close("all")
+pytestmark = pytest.mark.usefixtures("house_style")
 
 
 def draw(power, word="cow", grid=False):
@@ -403,13 +397,11 @@ def test_live_failure_is_shown_in_the_picture():
     ("static", "kernel", "is_live"),
     [("", object(), True), ("0", object(), True), ("1", object(), False), ("", None, False)],
 )
-def test_form_follows_environment_and_kernel(monkeypatch, static, kernel, is_live):
-    bundles = []
+def test_form_follows_environment_and_kernel(monkeypatch, displayed, static, kernel, is_live):
     monkeypatch.setenv("UNROLLED_STATIC", static)
     monkeypatch.setattr("IPython.get_ipython", lambda: SimpleNamespace(kernel=kernel))
-    monkeypatch.setattr("IPython.display.display", lambda bundle, raw: bundles.append(bundle))
     explore(draw, alt="a {power}", caption="c", power=[1, 2])
-    (bundle,) = bundles
+    (bundle,) = displayed
     assert ("application/vnd.jupyter.widget-view+json" in bundle) == is_live
     assert ("u-explore" in bundle["text/html"].split("\n")[0]) != is_live
     assert bundle["text/plain"] == "[Figure that moves: a 1]\n[power: 1, 2]\nc"

@@ -23,13 +23,7 @@ from unrolled.training.settings import History
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-@pytest.fixture(autouse=True)
-def house_style():
-    with mpl.rc_context():
-        mpl.use("agg")
-        figures.use_house_style()
-        yield
-    plt.close("all")
+pytestmark = pytest.mark.usefixtures("house_style")
 
 
 def lines_figure(n: int = 3):
@@ -42,12 +36,6 @@ def lines_figure(n: int = 3):
 
 def root(fig) -> ET.Element:
     return ET.fromstring(figures.svg(fig))
-
-
-def displayed(monkeypatch) -> list[dict]:
-    bundles: list[dict] = []
-    monkeypatch.setattr("IPython.display.display", lambda bundle, raw: bundles.append(bundle))
-    return bundles
 
 
 def test_same_figure_gives_the_same_bytes():
@@ -142,11 +130,10 @@ def test_svg_wants_a_figure():
         figures.svg(ax)
 
 
-def test_show_displays_labelled_html_with_a_plain_fallback_and_closes(monkeypatch):
-    bundles = displayed(monkeypatch)
+def test_show_displays_labelled_html_with_a_plain_fallback_and_closes(displayed):
     fig = lines_figure()
     figures.show(fig, alt='Three "lines" & more', caption="a < b, $x < 2$")
-    (bundle,) = bundles
+    (bundle,) = displayed
     assert bundle["text/plain"] == '[Figure: Three "lines" & more]\na < b, $x < 2$'
     found: dict[str, list[dict]] = {}
 
@@ -171,8 +158,7 @@ def test_a_text_that_no_svg_can_hold_is_refused(character):
     assert repr(character) in str(caught.value)
 
 
-def test_a_caption_is_a_text(monkeypatch):
-    displayed(monkeypatch)
+def test_a_caption_is_a_text(displayed):
     with pytest.raises(TypeError, match="a caption is a text, got 3"):
         figures.show(lines_figure(), alt="Lines.", caption=3)
 

@@ -13,17 +13,9 @@ Q, K, V = torch.arange(9.0).view(3, 3).sin(), torch.eye(3), torch.ones(3, 2)
 MASKS = {"causal": causal_mask(3)}
 
 
-def shown(monkeypatch, *arguments, **options) -> dict:
-    import IPython.display
-
-    bundles = []
-    monkeypatch.setattr(IPython.display, "display", lambda bundle, raw: bundles.append(bundle))
-    mask_painter.paint(*arguments, **options)
-    return bundles[0]
-
-
-def test_the_still_has_the_weights_of_the_first_mask(monkeypatch):
-    bundle = shown(monkeypatch, WORDS, Q, K, V, masks=MASKS, caption="What it says.")
+def test_the_still_has_the_weights_of_the_first_mask(displayed):
+    mask_painter.paint(WORDS, Q, K, V, masks=MASKS, caption="What it says.")
+    (bundle,) = displayed
     _, weights = attend(Q, K, V, MASKS["causal"], with_weights=True)
     row = ", ".join(f"{100 * x:.0f}" for x in weights[2].tolist())
     assert f"b: {row}." in bundle["text/plain"]
@@ -33,9 +25,11 @@ def test_the_still_has_the_weights_of_the_first_mask(monkeypatch):
     assert '</script>"' not in bundle["text/html"]
 
 
-def test_numbers_are_stored_with_the_digits_that_every_processor_gives(monkeypatch):
+def test_numbers_are_stored_with_the_digits_that_every_processor_gives(displayed):
     nearly = Q + 1e-6 * torch.randn_like(Q)
-    one, other = (shown(monkeypatch, WORDS, q, K, V, masks=MASKS) for q in (Q, nearly))
+    for q in (Q, nearly):
+        mask_painter.paint(WORDS, q, K, V, masks=MASKS)
+    one, other = displayed
     assert one == other
     assert "0.8415," in one["text/html"]
 

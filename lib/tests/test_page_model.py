@@ -73,13 +73,9 @@ def test_another_vocabulary_is_refused():
         page_model.pack(model(), VOCAB[1:])
 
 
-def test_what_is_shown_names_the_file_and_says_what_it_is_where_it_cannot_run(monkeypatch):
-    import IPython.display
-
-    shown = []
-    monkeypatch.setattr(IPython.display, "display", lambda bundle, raw: shown.append(bundle))
+def test_what_is_shown_names_the_file_and_says_what_it_is_where_it_cannot_run(displayed):
     page_model.show("any", "</script>", caption="What it says.")
-    (bundle,) = shown
+    (bundle,) = displayed
     assert '"file":"any.bin"' in bundle["text/html"]
     assert '</script>"' not in bundle["text/html"]
     assert "What it says." in bundle["text/html"]
