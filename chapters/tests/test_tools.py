@@ -165,6 +165,8 @@ def test_every_link_of_the_readme_follows():
     assert "https://github.com/z)" in after
     assert address.readdress(after, "https://github.com/x/y") == text
     assert address.readdress("no address", NEW) == "no address"
+    cited = "version: 0.1.0\nrepository-code: https://github.com/x/y\n"
+    assert address.readdress(cited, NEW) == cited.replace("https://github.com/x/y", NEW)
 
 
 def test_the_configuration_is_the_one_place(tmp_path):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
+from unrolled.data import corpora
 
 NO_CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 
@@ -43,6 +46,22 @@ def displayed(monkeypatch) -> list[dict]:
     bundles: list[dict] = []
     monkeypatch.setattr("IPython.display.display", lambda bundle, raw: bundles.append(bundle))
     return bundles
+
+
+@pytest.fixture(scope="module")
+def short_texts():
+    """The corpora cut short, for experiments whose form is tested, not their scores."""
+    load = corpora.load
+
+    def cut(name):
+        whole = load(name)
+        return replace(
+            whole, train=whole.train[:300_000], valid=whole.valid[:25_000], test=whole.test[:25_000]
+        )
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(corpora, "load", cut)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ SMALL = dict(
 
 
 @pytest.fixture(scope="module")
-def result():
+def result(short_texts):
     return c12_words.run(n_steps=7, lrs=(1e-2, 2e-2), exhibit_lr=1e-4, **SMALL)
 
 
@@ -43,7 +43,7 @@ def test_rates_are_chosen_by_the_search(result):
     assert result["metrics"]["exhibit"]["lr"] == 1e-4
 
 
-def test_a_rate_that_diverges_is_reported_and_not_chosen():
+def test_a_rate_that_diverges_is_reported_and_not_chosen(short_texts):
     result = c12_words.run(n_steps=1, lrs=(1e30, 1e-2), exhibit_lr=None, **SMALL)
     assert [f["valid_perplexity"] is None for f in result["config"]["search"]["lstm"]] == [1, 0]
     assert result["metrics"]["rows"][-1]["lr"] == 1e-2
@@ -80,7 +80,7 @@ def test_kneser_ney_is_scored_as_by_windows_with_overlap(result):
     assert row["valid_perplexity"] == pytest.approx(by_windows, rel=1e-12)
 
 
-def test_one_seed_gives_one_result():
+def test_one_seed_gives_one_result(short_texts):
     tokens, tokenizer = c12_words.tokens_of("shakespeare-small", 101)
     losses = [
         c12_words.train("elman", tokens, tokenizer, lr=1e-2, n_steps=2, seed=seed)[1].best_loss
@@ -90,7 +90,7 @@ def test_one_seed_gives_one_result():
 
 
 @pytest.fixture(scope="module")
-def trained():
+def trained(short_texts):
     return c12_cells.run(n_steps=3, seeds=(3, 5), n_looks=3)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -20,6 +22,7 @@ from unrolled.teaching.experiments import (
     c20_longer,
     record,
 )
+from unrolled.teaching.experiments._climb import climb
 from unrolled.teaching.experiments.c20_authors import Classifier, Passages
 
 
@@ -172,7 +175,7 @@ def test_the_shorter_lstm_reads_as_much_as_the_transformer_at_the_rate_of_its_ow
     assert (short.hidden_size, short.lr) == (own["hidden_size"], own["lr"])
 
 
-def test_the_shorter_lstm_can_be_recorded(tmp_path):
+def test_the_shorter_lstm_can_be_recorded(tmp_path, short_texts):
     short = c20_equal_tokens.SHORT
     tiny = replace(short, n_steps=2, batch_size=3, window=5, hidden_size=7, width=5)
     result = c20_equal_tokens.run(tiny, corpus="shakespeare-small", seeds=(3, 5))
@@ -189,7 +192,12 @@ def test_the_longer_ones_are_the_rows_with_twice_the_updates_and_nothing_else_ch
         assert asdict(longer) == {"windows": {}} | row | {"n_steps": 2 * row["n_steps"]}
 
 
-def test_the_longer_ones_can_be_recorded(tmp_path):
+def test_the_longer_ones_can_be_recorded(tmp_path, short_texts, monkeypatch):
+    def in_turn(n_processes, mp_context):  # a process of its own would read the whole texts
+        assert pickle.loads(pickle.dumps((climb, c20_longer.RECIPES)))[1] == c20_longer.RECIPES
+        return ThreadPoolExecutor(1)
+
+    monkeypatch.setattr(c20_longer, "ProcessPoolExecutor", in_turn)
     small = {"n_steps": 2, "batch_size": 3, "window": 5}
     transformer, lstm = c20_longer.RECIPES
     tiny = (
