@@ -85,9 +85,7 @@ wrong = {
         swap("np.diag(y_hat) - np.outer(y_hat, y_hat)", "np.diag(y_hat * (1 - y_hat))")
     ),
     "the term −ŷŷᵀ of the softmax's Jacobian is missing": swap(" - np.outer(y_hat, y_hat)", ""),
-    "the sign is turned round: a convex function has a Hessian that is not negative": (
-        swap("return ", "return -")
-    ),
+    "the sign is reversed: this Hessian is positive semidefinite": (swap("return ", "return -")),
     "this is the Hessian for the logits z; the one for W has x on both sides": (
         swap("np.outer(x, x)", "1")
     ),

@@ -116,7 +116,7 @@ wrong = {
     "the whole Jacobian is built, V² numbers for each row; only its product is needed": (
         whole_jacobian
     ),
-    "0 times infinity is not a number: what stands at a masked class must go before the product": (
+    "0 times infinity is not a number: set y_bar to 0 at masked classes before the product": (
         lambda y, y_bar: y * (y_bar - (y * y_bar).sum(axis=-1, keepdims=True))
     ),
     "`y` is a softmax already; here it went through a softmax again": (
@@ -132,7 +132,7 @@ wrong = {
     "the inner product is summed over the whole array; each row has its own": (
         lambda y, y_bar: y * (y_bar - (y * y_bar).sum())
     ),
-    "the sign is turned round": (
+    "the sign is reversed": (
         lambda y, y_bar: y * ((y * y_bar).sum(axis=-1, keepdims=True) - y_bar)
     ),
     "the inner product is averaged where it must be summed": (

@@ -55,17 +55,17 @@ def oracle(X, W, G):
 # %% wrong
 wrong = {
     "the slope of tanh is missing": swap(" * (1 - np.tanh(X @ W) ** 2)", ""),
-    "tanh itself stands where its slope 1 − tanh² belongs": (
+    "tanh itself is used instead of its slope 1 − tanh²": (
         swap("(1 - np.tanh(X @ W) ** 2)", "np.tanh(X @ W)")
     ),
-    "the slope of the logistic function, h(1 − h), stands where that of tanh belongs": (
+    "this uses h(1 − h), the slope of the logistic function; that of tanh is 1 − h²": (
         swap("(1 - np.tanh(X @ W) ** 2)", "np.tanh(X @ W) * (1 - np.tanh(X @ W))")
     ),
     "the slope of tanh is 1 − h², not 1 − h": swap(" ** 2", ""),
     "the slope is taken at G and not at X W": swap("np.tanh(X @ W)", "np.tanh(G)"),
     "W is not transposed on the way back to X": swap("W.T", "W"),
     "X is not transposed in the gradient of W": swap("X.T", "X"),
-    "the gradient of W is turned round: its shape must be W's": (
+    "the gradient of W is transposed: it must have the shape of W": (
         swap("X.T @ G_scores", "G_scores.T @ X")
     ),
     "the gradient of W is averaged over the batch, but G already holds the loss's own scale": (
@@ -77,8 +77,8 @@ wrong = {
     "the two gradients are returned in the wrong order": (
         swap("G_scores @ W.T, X.T @ G_scores", "X.T @ G_scores, G_scores @ W.T")
     ),
-    "only the gradient of X is returned; a pair is asked for": swap(", X.T @ G_scores", ""),
-    "only the gradient of W is returned; a pair is asked for": swap("G_scores @ W.T, ", ""),
+    "only the gradient of X is returned; return the pair": swap(", X.T @ G_scores", ""),
+    "only the gradient of W is returned; return the pair": swap("G_scores @ W.T, ", ""),
     "`*=` writes into the gradient that was handed in": (
         swap("G_scores = G * (1", "G_scores = G\n    G_scores *= (1")
     ),

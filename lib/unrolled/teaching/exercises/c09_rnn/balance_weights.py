@@ -107,8 +107,8 @@ def one_unit():
 
 
 wrong = {
-    "only the counts are compared: the order plays no part": swap("[-1, -1, -1]", "[-1, -1, 0]"),
-    "the verdict is turned round": swap("[-1, -1, -1]", "[1, 1, 1]").swap("0.5", "-0.5"),
+    "only the counts are compared; the order matters, too": swap("[-1, -1, -1]", "[-1, -1, 0]"),
+    "the verdict is the opposite one": swap("[-1, -1, -1]", "[1, 1, 1]").swap("0.5", "-0.5"),
     "what was closed too early is forgotten again after a step": swap("[0, 0, 1]", "[0, 0, 0]"),
     "one counter stops at zero, so a closer too many costs nothing": one_unit,
     "a string that leaves something open is accepted": swap("[-1, -1, -1]", "[0, -1, -1]"),

@@ -78,13 +78,13 @@ wrong = {
             "[:, 0, half:]", "[np.arange(len(outputs)), last, half:]"
         )
     ),
-    "the backward half stands first; the forward half does in the outputs": (
+    "the backward half comes first; put the forward half first, as in the outputs": (
         swap("[forward, backward]", "[backward, forward]")
     ),
     "the forward state is read one position too far to the left": (
         swap("mask.sum(axis=1) - 1", "np.maximum(mask.sum(axis=1) - 2, 0)")
     ),
-    "the states are averaged over the tokens; one position each was asked for": (
+    "the states are averaged over the tokens; take one position for each direction": (
         lambda outputs, mask: (outputs * mask[..., None]).sum(axis=1) / mask.sum(axis=1)[:, None]
     ),
     "the length of the longest sequence is used for all of them": (

@@ -130,7 +130,7 @@ wrong = {
         .swap("+ np.log(A)", "* A")
         .swap("+ np.log(d)", "* d")
     ),
-    "A was read on its side: A[i, j] leads from i to j": swap("np.log(A)", "np.log(A.T)"),
+    "A is transposed: A[i, j] is the move from i to j": swap("np.log(A)", "np.log(A.T)"),
     "the distribution of the first state is left out": swap("np.log(start) + ", ""),
     "each step takes the best next move and never goes back on it": greedy,
     "each step takes the state that is likeliest from what was seen up to there": filtered,

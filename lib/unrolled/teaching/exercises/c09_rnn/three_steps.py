@@ -91,8 +91,8 @@ wrong = {
     "the second unit was computed from the new state of the first; both need the old state": {
         "states": [[1, 1], [0, 0], [0, 1]], "right": [1 / 2, 1 / 2, 2 / 3], "loss": 1.792
     },
-    "this loss is the mean over the steps; the total was asked for": {"loss": 0.541},
-    "this loss is in bits; nats were asked for": {"loss": 2.34},
+    "this loss is the mean over the steps; give the total": {"loss": 0.541},
+    "this loss is in bits; give nats": {"loss": 2.34},
     "this loss takes the first class to be right each time": {
         "right": [2 / 3, 1 / 3, 1 / 9], "loss": 3.701
     },

@@ -109,8 +109,6 @@ wrong = {
     "the window is one symbol too wide": swap(
         "    seen, positions", "    width += 1\n    seen, positions"
     ),
-    "the share of decided positions was returned": swap("== 2", "!= 2"),
-    "the share is given in per cent; a number between 0 and 1 was asked for": (
-        swap("return ", "return 100 * ")
-    ),
+    "this is the share of decided positions; the undecided ones count": swap("== 2", "!= 2"),
+    "the share is in per cent; give a number between 0 and 1": (swap("return ", "return 100 * ")),
 }

@@ -94,10 +94,10 @@ def oracle(X, W, alpha, h0, G):
 # %% wrong
 wrong = {
     "the part of the state that is kept sends nothing back": swap("(1 - alpha) * h_bar + ", ""),
-    "what goes back through a_t is missing; only the kept part came back": (
+    "the gradient through a_t is missing; only the kept part sends one back": (
         swap(" + a_bar @ W.T", "")
     ),
-    "only the last step's loss is heard; each state has its own": (
+    "only the last step's loss counts here; each state has its own": (
         swap("h_bar + G[t]", "h_bar + G[t] * (t == len(X) - 1)")
     ),
     "the factor α of the new part is missing on its way back": swap(
@@ -107,7 +107,7 @@ wrong = {
     "the slope of tanh is taken at the mixed state h; it belongs to tanh(a), a part of h": (
         swap("n[t] ** 2", "h[t + 1] ** 2")
     ),
-    "W itself stands where its transpose leads back": swap("W.T", "W"),
+    "W is used on the way back instead of its transpose": swap("W.T", "W"),
     "W was multiplied by the state before the step, not by the one after": (
         swap("h[t].T", "h[t + 1].T")
     ),

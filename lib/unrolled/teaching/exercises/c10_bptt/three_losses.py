@@ -64,19 +64,19 @@ def oracle():
 
 # %% wrong
 wrong = {
-    "each state hears only of its own loss; what comes back from the next step is missing": {
+    "each h_bar holds only its own loss; the gradient from the next step is missing": {
         "h_bar": [1, 4, -3], "w_bar": 4,
     },
-    "h_bar came back from the next step only; the step's own loss belongs to it too": {
+    "each h_bar holds only the gradient from the next step; its own loss is missing": {
         "h_bar": ["-3/4", "-3/2", -3], "w_bar": -18,
     },
-    "on its way back a gradient passes w; here it came back whole": {
+    "the gradient that comes back from the next step must be multiplied by w": {
         "h_bar": [2, 1, -3], "w_bar": -8,
     },
-    "in w_bar each gradient meets the state it made; w was multiplied by the state before": {
+    "w_bar uses the state after each step; w multiplies the state before it": {
         "w_bar": 10, "w_bar_truncated": 11,
     },
-    "in w_bar each gradient meets the input; w was multiplied by the state before": {
+    "w_bar uses the inputs; w multiplies the state before each step": {
         "w_bar": 11, "w_bar_truncated": 9,
     },
     "only the last use of w is counted; the gradients of all uses add up": {

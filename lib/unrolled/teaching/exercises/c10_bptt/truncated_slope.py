@@ -99,7 +99,7 @@ wrong = {
     "each loss goes back equally far, which is a sliding window; here the cuts are fixed": (
         sliding
     ),
-    "the first step of a window counts too: w meets the carried state, which is a number": (
+    "the first step of a window counts, too: there w multiplies the carried state": (
         swap("a_bar * h[t - 1]", "a_bar * h[t - 1] * ((t - 1) % window > 0)")
     ),
     "a step's own loss is added at the end of a window only": swap(

@@ -63,7 +63,7 @@ def rounded(k):
 
 wrong = {
     "the gate is rounded near 1, and 1 − f has lost its digits; use expm1": rounded,
-    "the sign is turned: a gate that keeps needs a positive bias": swap("-math.log", "math.log"),
+    "the sign is reversed: a gate that keeps needs a positive bias": swap("-math.log", "math.log"),
     "this is the gate, not the bias; the gate is σ of the bias": lambda k: 0.5 ** (1 / k),
     "this is the approximation for a long memory, ln(k / ln 2)": (
         lambda k: math.log(k / math.log(2))

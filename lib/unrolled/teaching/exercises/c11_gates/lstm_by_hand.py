@@ -92,7 +92,7 @@ def oracle():
 
 # %% wrong
 wrong = {
-    "the forget gate says how much is kept; here it is taken for what is thrown away": {
+    "the forget gate is the part that is kept; here it is used as the part that is dropped": {
         "c": "-43/50", "h_sign": -1, "direct": "3/4", "left": "27/64"
     },
     "the candidate goes through tanh, not through the logistic function": {

@@ -94,7 +94,7 @@ wrong = {
     "the tokens left over at the end are scored in no window": (
         swap("starts[-1] + width < n", "False")
     ),
-    "the windows lie side by side: they overlap": swap(
+    "the windows lie side by side here; they must overlap": swap(
         "context_length - overlap", "context_length"
     ),
     "windows begin `overlap` tokens apart; it is context_length − overlap": (

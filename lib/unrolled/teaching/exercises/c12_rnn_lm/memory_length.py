@@ -116,7 +116,7 @@ wrong = {
     "the predictions at all positions are compared; only the last one counts": (
         swap("[:, -1]", "", 2)
     ),
-    "a dependence counts even if it shows in less than half of the texts": (
+    "a dependence that shows in fewer than half of the texts counts, too; here it is ignored": (
         swap(".any()", ".any(-1).mean() > 0.5")
     ),
     "this is the nearest token that matters, not the farthest": (

@@ -90,7 +90,7 @@ wrong = {
     "the loss is a mean over the pairs; this is the gradient of the sum": (
         swap("error /= len(targets)", "error /= 1")
     ),
-    "every sign is turned: softmax minus one-hot, not the other way": (
+    "every sign is reversed: the error is softmax minus one-hot": (
         swap("return gradient", "return -gradient")
     ),
     "the softmax overflows: subtract the row's maximum": (

@@ -96,5 +96,5 @@ wrong = {
     "what is sent back through the softmax lacks the subtraction of ȳ · y": answer(centred=False),
     "only the diagonal of the softmax's Jacobian is used": answer(all_keys=False),
     "the division by 2 is missing on the way back, in q_bar": answer(forgotten=2.0),
-    "the signs on the way back are turned round: v − y, not y − v": answer(sign=-1),
+    "the signs on the way back are reversed: the factor is v − y, not y − v": answer(sign=-1),
 }

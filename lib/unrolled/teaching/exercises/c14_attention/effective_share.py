@@ -77,13 +77,13 @@ wrong = {
     "this is the entropy as a share of ln m, not the share of the keys": {
         "0.5": 0.989, "1": 0.957, "2": 0.828
     },
-    "this is 1 over the largest weight, as a share of m; the entropy asks all weights": {
+    "this is 1 over the largest weight, as a share of m; the entropy uses all weights": {
         "0.5": 0.131, "1": 0.022, "2": 0.001
     },
     "the sign of the mean score is lost: H is the logsumexp minus that mean": {
         "0.5": 1.455, "1": 4.482, "2": 400
     },
-    "these are the shares that are not read; 1 minus them was asked for": {
+    "these are the shares that are not read; give 1 minus them": {
         "0.5": 0.118, "1": 0.393, "2": 0.865
     },
 }  # fmt: skip

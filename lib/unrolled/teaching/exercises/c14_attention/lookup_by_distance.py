@@ -100,7 +100,7 @@ wrong = {
     "the distance is squared in the kernel": swap("-squares", "-np.sqrt(squares)"),
     "the width is squared in the kernel": swap("width**2", "width"),
     "the factor 2 under the square is missing": swap("2 * width**2", "width**2"),
-    "with that sign the farthest key gets the most weight": swap("-squares", "squares"),
+    "the sign is wrong: here the farthest key gets the most weight": swap("-squares", "squares"),
     "this is dot-product attention: the term with the length of the key is missing": (
         swap("-squares / (2 * width**2)", "Q @ K.T / width**2")
     ),

@@ -34,7 +34,7 @@ def mended_attention(q, k, v):
 
 # %% explanation
 explanation = r"""
-- `k.T` turns round *all* axes; the last two are to be exchanged.
+- `k.T` reverses *all* axes; exchange the last two only.
 - `k.shape[0]` is the number of keys, or of tables in a batch. The divisor is the root of the width,
   the last axis.
 - `axis=1` is the axis of the keys as long as there is no batch. Counted from the end it is always
@@ -85,7 +85,7 @@ def oracle(q, k, v):
 
 # %% wrong
 wrong = {
-    "`k.T` turns round all axes; exchange the last two": swap("np.swapaxes(k, -1, -2)", "k.T"),
+    "`k.T` reverses all axes; exchange the last two": swap("np.swapaxes(k, -1, -2)", "k.T"),
     "the divisor is taken from the number of keys; it is the root of the width": (
         swap("q.shape[-1]", "k.shape[-2]")
     ),

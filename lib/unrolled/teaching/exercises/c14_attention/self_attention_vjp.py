@@ -78,13 +78,13 @@ def oracle(X, W_q, W_k, W_v, Y_bar):
 
 # %% wrong
 wrong = {
-    "X has a third use: what it asked as a query is missing in its gradient": (
+    "X is used three times: the gradient through the queries is missing": (
         swap("Q_bar @ W_q.T + ", "")
     ),
-    "X has a third use: how it was found as a key is missing in its gradient": (
+    "X is used three times: the gradient through the keys is missing": (
         swap(" + K_bar @ W_k.T", "")
     ),
-    "X has a third use: what it gave as a value is missing in its gradient": (
+    "X is used three times: the gradient through the values is missing": (
         swap(" + V_bar @ W_v.T", "")
     ),
     "the softmax sends back more than its diagonal: subtract the mean under the weights": (
@@ -106,7 +106,7 @@ wrong = {
     "a key collects down its column: there the gradient of the scores must be transposed": (
         swap("S_bar.T @ Q", "S_bar @ Q")
     ),
-    "a value collects from all who read it: there the weights must be transposed": (
+    "a value collects from all queries that read it: transpose the weights there": (
         swap("A.T @ Y_bar", "A @ Y_bar")
     ),
     "the maximum of each row is not subtracted: large scores overflow": (

@@ -100,7 +100,7 @@ wrong = {
     "near 1e16 the spacing of float64 is 2, so the score 2 is not lost": {"p, float64": 16},
     "near 1e7 the spacing of float32 is 1, so nothing is lost": {"p, float32": 7},
     "−1e5 is no number of float16 but −∞; −1e4 is enough": {"p, float16": 5},
-    "asked for is the power p, not the number 10 to the p": {
+    "give the power p, not the number 10 to the p": {
         "p, float16": 10**4, "p, float32": 10**8, "p, float64": 10**17
     },
 }  # fmt: skip

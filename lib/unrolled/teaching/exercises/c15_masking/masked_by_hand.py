@@ -103,7 +103,7 @@ wrong = {
         "gradient": [2, 0, 6, 0],
     },
     "the hidden value of 30 is in the output, with the weight it would have had": {"output": 23},
-    "the mask is turned around; the future is what is kept": {
+    "the mask is inverted: it keeps the future only": {
         "causal": [0, 0, 0, 1], "output": 30, "gradient": [0, 0, 0, 0],
     },
 }  # fmt: skip

@@ -1,7 +1,7 @@
 r"""Two streams
 
-To predict token $i$ *at* position $i$, a position's query must know its position and not its token,
-while its key and value, for the sake of later positions, must know the token. In one layer that is
+To predict token $i$ *at* position $i$, the query there must know the position and not the token,
+while the key and the value, which later positions read, must know the token. In one layer that is
 easy. For several, XLNet keeps two streams, here without any matrices of weights. They start as
 
 - contents $h_i = x_i + p_i$, the vectors of a token and of its position, and
@@ -114,7 +114,7 @@ wrong = {
             "usual)\n", "usual)\n        queries = queries + read(queries, contents, strict)\n"
         )
     ),
-    "what was read replaces the query; it is to be added": (
+    "what was read replaces the query; add it instead": (
         swap("queries = queries + read", "queries = read")
     ),
     "keys and values come from the queries' stream, which does not know the tokens": (

@@ -81,11 +81,11 @@ wrong = {
     "the first entry of a pair must stay first: evens, then odds": (
         swap("[evens, odds]", "[odds, evens]")
     ),
-    "the columns are to be reordered, not the rows": (
+    "this reorders the rows; reorder the columns": (
         lambda W, n: np.concatenate([W[0::2], W[1::2]])
     ),
-    "the columns stand where they stood before": lambda W, n: W.copy(),
-    "the shape stays (D, H·K); here it is turned round": swap("(W.shape)", "(W.shape).T"),
+    "the columns are still in their old order": lambda W, n: W.copy(),
+    "the result is transposed; keep the shape (D, H·K)": swap("(W.shape)", "(W.shape).T"),
     "a head's columns stand together, hK to hK + K − 1; here every H-th was taken": (
         swap("n_heads, -1)", "-1, n_heads).swapaxes(1, 2)")
     ),

@@ -137,7 +137,7 @@ wrong = {
         swap('else "rotary"', 'else "none"')
     ),
     "the same row everywhere shows a bias and a rotation alike": by_one_row,
-    "turning the rows round does not show ALiBi without a mask: it is symmetric": (
+    "reversing the rows does not show ALiBi, which is symmetric without a mask": (
         swap(
             "    if not",
             "    if np.allclose(scores(X[::-1]), scores(X)[::-1, ::-1]):\n"

@@ -117,5 +117,7 @@ wrong = {
     "in float32 the variance comes out as 0, not as 1": {"variance": 1.0, "times": 1.0},
     "the norm divides by the root of ε, not by ε": {"times": 100_001.0},
     "ε stands inside the root, so a variance of 0 gives √ε and no infinity": {"times": 1e30},
-    "k is asked for, not c": {"k, float16": 64, "k, float32": 4096, "k, float64": 134_217_728},
+    "give the power k, not c itself": {
+        "k, float16": 64, "k, float32": 4096, "k, float64": 134_217_728
+    },
 }  # fmt: skip

@@ -68,7 +68,7 @@ def oracle(x, gain, y_bar, eps):
 
 # %% wrong
 wrong = {
-    "ρ depends on x, too; here it was taken for a constant": (
+    "ρ depends on x, too; here it was treated as a constant": (
         swap("(g - x_hat * (g * x_hat).mean(-1, keepdims=True))", "g")
     ),
     "the mean of the gradient is subtracted, as in layer norm; RMSNorm has no mean": (

@@ -4,12 +4,10 @@ Write `causal_loss(logits, tokens, real)`: the mean cross-entropy in nats per pr
 
 `logits` (B, T, V) is what a causal model gives for `tokens` (B, T): row $t$ of a sequence is its
 opinion on token $t + 1$. `real` (B, T) is True where a token stands; padding stands on the right
-only. A token is asked for if it is real and something stands before it in its row: the first token
-of a row is not asked for, padding is not, and the last row of logits answers nothing. Every token
-that is asked for counts the same, in a long sequence as in a short one. With numpy; logits may be
-as large as 1,000.
-
-At least one token is asked for.
+only. A token is predicted if it is real and another token stands before it in its row. So the first
+token of a row is not predicted, padding is not, and the last row of logits is not used. Every
+predicted token counts the same, in a long sequence as in a short one. At least one token is
+predicted. Use numpy; logits may be as large as 1,000.
 """
 
 import numpy as np
@@ -24,16 +22,16 @@ def causal_loss(logits, tokens, real):
     """Mean nats per predicted token; logits (B, T, V), tokens, real (B, T)."""
     z = logits[:, :-1] - logits[:, :-1].max(axis=-1, keepdims=True)
     log_probs = z - np.log(np.exp(z).sum(axis=-1, keepdims=True))
-    asked = np.take_along_axis(log_probs, tokens[:, 1:, None], axis=-1)[..., 0]
-    return -asked[real[:, 1:]].mean()
+    found = np.take_along_axis(log_probs, tokens[:, 1:, None], axis=-1)[..., 0]
+    return -found[real[:, 1:]].mean()
 
 
 # %% explanation
 explanation = r"""
 Row $t$ of the logits belongs to token $t + 1$, so the last row and the first token have no partner:
-`logits[:, :-1]` against `tokens[:, 1:]`. Whether a question counts is decided by its *target*, so
+`logits[:, :-1]` against `tokens[:, 1:]`. Whether a prediction counts is decided by its *target*, so
 the mask is shifted in the same way: the last real token of a short row is in the input, but what
-comes after it is padding and is not asked.
+comes after it is padding and is not predicted.
 
 The mean runs over all tokens at once. A mean of the sequences' means would count a token of a short
 sequence more than one of a long sequence, and a mean over all $B \cdot (T - 1)$ positions would
@@ -59,7 +57,7 @@ def tests(rng):
 
 # %% oracle
 def oracle(logits, tokens, real):
-    """One question after the other, by torch."""
+    """One prediction after the other, by torch."""
     import torch
 
     nats = []
@@ -83,20 +81,20 @@ wrong = {
         .swap("tokens[:, 1:, None]", "tokens[:, :-1, None]")
         .swap("real[:, 1:]", "real[:, :-1]")
     ),
-    "the mask of the input is used; a question counts when its target is real": (
+    "the mask of the input is used; a prediction counts when its target is real": (
         swap("real[:, 1:]", "real[:, :-1]")
     ),
     "a mean of the rows' means counts tokens of short rows more": swap(
-        "-asked[real[:, 1:]].mean()",
-        "-np.mean([n[r].mean() for n, r in zip(asked, real[:, 1:]) if r.any()])",
+        "-found[real[:, 1:]].mean()",
+        "-np.mean([n[r].mean() for n, r in zip(found, real[:, 1:]) if r.any()])",
     ),
     "positions with padding cost nothing, and must not be divided by either": (
-        swap("asked[real[:, 1:]]", "(asked * real[:, 1:])")
+        swap("found[real[:, 1:]]", "(found * real[:, 1:])")
     ),
     "exp of a large logit overflows: subtract the maximum first": (
         swap(" - logits[:, :-1].max(axis=-1, keepdims=True)", "")
     ),
-    "asked is a mean per token, not a sum": swap(".mean()", ".sum()"),
-    "padding is asked for, too": swap("asked[real[:, 1:]]", "asked"),
-    "asked are nats, not bits": swap(".mean()", ".mean() / np.log(2)"),
+    "this is the sum; give the mean per token": swap(".mean()", ".sum()"),
+    "padding counts here; only real targets count": swap("found[real[:, 1:]]", "found"),
+    "this is in bits; give nats instead": swap(".mean()", ".mean() / np.log(2)"),
 }

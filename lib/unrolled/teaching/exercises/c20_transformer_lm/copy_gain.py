@@ -116,7 +116,7 @@ wrong = {
         "    once = np.take_along_axis(model(text)[:, :-1], text[:, 1:, None], axis=-1)\n"
         "    return -once.mean() / np.log(2) - bits(text)",
     ),
-    "the text's first token is counted, which nobody can foresee": (
+    "the text's first token is counted, which no model can foresee": (
         swap("length:-1]", "length - 1 : -1]").swap("text[:, 1:, None]", "text[..., None]")
     ),
     "the tokens are not all different, so that more than the repetition is copied": swap(
@@ -125,7 +125,7 @@ wrong = {
     "the other text holds the same tokens in another order": (
         swap("bits(other)", "bits(text[:, ::-1])")
     ),
-    "asked are bits, not nats": swap(" / np.log(2)", ""),
+    "this is in nats; give bits instead": swap(" / np.log(2)", ""),
     "the gain is what the other text costs more, not less": (
         swap("bits(other) - bits(text)", "bits(text) - bits(other)")
     ),

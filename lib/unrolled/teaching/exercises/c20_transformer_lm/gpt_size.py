@@ -99,7 +99,7 @@ wrong = {
     "tied, the matrix counts once; here it counts twice": {"total": 4_823_040},
     "heads share the D columns: more of them add nothing": {"more_heads": 6 * 4 * 256 * 256},
     "a linear map costs D², so doubling D costs nearly four times, not twice": {"wider": 2.0},
-    "asked is what is added, not what there is then": {
+    "give what is added, not the new total": {
         "more_places": 4_830_208, "more_heads": 4_797_440, "more_blocks": 9_536_000
     },
 }  # fmt: skip

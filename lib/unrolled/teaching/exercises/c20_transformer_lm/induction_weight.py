@@ -3,10 +3,10 @@ r"""Is this an induction head?
 Write `induction_weight(weights, tokens)` for one head's attention: `weights` (T, T), rows are
 queries, each row sums to one and looks back only; `tokens` (T,) integers.
 
-A position $i$ is asked if its token occurred before, $x_j = x_i$ for some $j < i$. What an
+A position $i$ counts if its token occurred before, $x_j = x_i$ for some $j < i$. What an
 induction head looks at from there are the positions *after* those occurrences, $j + 1$ for every
-such $j$. Return the mean, over the positions that are asked, of the weight on all of these
-together; 0.0 if no position is asked.
+such $j$. Return the mean, over the positions that count, of the weight on all of these
+together; 0.0 if none counts.
 """
 
 import numpy as np
@@ -20,12 +20,12 @@ kind, level, points = "code", 2, 3
 def induction_weight(weights, tokens):
     """Mean weight on what followed earlier occurrences of the own token."""
     same = np.tril(tokens[:, None] == tokens[None, :], k=-1)  # x_j = x_i, j < i
-    asked = same.any(axis=1)
-    if not asked.any():
+    counted = same.any(axis=1)
+    if not counted.any():
         return 0.0
     after = np.zeros_like(same)
     after[:, 1:] = same[:, :-1]  # j + 1 for every such j
-    return (weights * after).sum(axis=1)[asked].mean()
+    return (weights * after).sum(axis=1)[counted].mean()
 
 
 # %% explanation
@@ -34,7 +34,7 @@ explanation = r"""
 after each occurrence. If the token stands twice in a row, $j + 1$ is $i$ itself, which a causal
 head may look at.
 
-The mean is taken over positions that are asked: in a text without repetition every head would score
+The mean is taken over positions that count: in a text without repetition every head would score
 0 otherwise, however good it is. And a high score alone is no proof. In a text of two equal halves a
 head that looks a fixed distance back scores as high; texts whose repetitions lie at several
 distances tell the two apart.
@@ -73,7 +73,7 @@ def oracle(weights, tokens):
 
 # %% wrong
 wrong = {
-    "this is the weight on the occurrences themselves; asked is the position after each": (
+    "this is the weight on the occurrences themselves; take the position after each": (
         swap("after[:, 1:] = same[:, :-1]", "after = same")
     ),
     "every earlier occurrence counts, not the last one only": swap(
@@ -81,8 +81,8 @@ wrong = {
         "    last = len(same) - 1 - same[:, ::-1].argmax(axis=1)\n"
         "    same = same & (np.arange(len(same)) == last[:, None])\n    after = ",
     ),
-    "the mean runs over the positions that are asked; no position is an earlier one of itself": (
-        swap("[asked].mean()", ".mean()")
+    "the mean runs over all positions; take those whose token occurred before": (
+        swap("[counted].mean()", ".mean()")
     ),
     "rows are queries: the map is read transposed here": swap(
         "weights * after", "weights.T * after"
