@@ -48,20 +48,19 @@ class BatchIterator:
 
         Raises ValueError when the batches end and cannot be started again.
         """
-        return self.ahead.popleft() if self.ahead else self._draw()
+        if self.ahead:
+            return self.ahead.popleft()
+        batch, begins = self._next()
+        return to_device(batch, self.device, self.dtype), begins
 
     def prefetch(self, n: int) -> None:
         """Draw n batches now, while the device is still computing, for the next calls of `draw`."""
-        self.ahead.extend(self._draw() for _ in range(n))
+        self.ahead.extend([self.draw() for _ in range(n)])
 
     def skip(self, n: int) -> None:
         """Leave n batches out; they are not moved to the device."""
         for _ in range(n):
             self.ahead.popleft() if self.ahead else self._next()
-
-    def _draw(self) -> tuple[Batch, bool]:
-        batch, begins = self._next()
-        return to_device(batch, self.device, self.dtype), begins
 
     def _next(self) -> tuple[tuple, bool]:
         begins = self.drawn == 0
