@@ -118,7 +118,7 @@ def held_out_words() -> None:
         tokenizer = WordTokenizer.train(corpus.train, min_count=2)
         lines = {split: tokenizer.encode_lines(getattr(corpus, split)) for split in SPLITS}
         counts = NGramCounts(
-            lines["train"], max(expected), tokenizer.vocab_size, bos=tokenizer.start
+            lines["train"], max(expected), tokenizer.vocab_size, bos=tokenizer.bos_id
         )
         for order, pilot in expected.items():
             model = NGram(counts, "kneser-ney", order=order, modified=True)

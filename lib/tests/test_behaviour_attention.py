@@ -299,8 +299,22 @@ def test_an_order_that_only_one_pair_has_is_enough():
 # check_cache
 
 
+class ToyCache:
+    """The vectors read so far, (B, S, D)."""
+
+    def __init__(self, x=None):
+        self.x = x
+
+    @property
+    def length(self):
+        return 0 if self.x is None else self.x.shape[1]
+
+    def fork(self):
+        return ToyCache(self.x)
+
+
 class Toy(nn.Module):
-    """A causal attention layer with learned positions whose state is the vectors read so far."""
+    """A causal attention layer with learned positions whose cache is the vectors read so far."""
 
     def __init__(self, bug=""):
         super().__init__()
@@ -309,22 +323,25 @@ class Toy(nn.Module):
         self.positions, self.bug = nn.Parameter(torch.randn(4 * T, D)), bug
         self.double()
 
-    def forward(self, tokens):
-        return self._read(tokens, None)[0]
+    def new_cache(self):
+        return ToyCache()
 
-    def read(self, tokens, state=None):
-        out, x = self._read(tokens, None if self.bug == "state unused" else state)
+    def forward(self, tokens, cache=None):
+        if cache is None:
+            return self._read(tokens, None)[0]
+        out, x = self._read(tokens, None if self.bug == "cache unused" else cache.x)
         if self.bug == "other":
             out = out + 1e-3
-        return out, (None if self.bug == "state lost" else x)
+        cache.x = x if cache.x is None or self.bug != "cache unused" else torch.cat([cache.x, x], 1)
+        return out
 
-    def _read(self, tokens, state):
-        start = 0 if state is None or self.bug == "position" else state.shape[1]
+    def _read(self, tokens, before):
+        start = 0 if before is None or self.bug == "position" else before.shape[1]
         new = self.embedding(tokens) + self.positions[start : start + tokens.shape[1]]
-        x = new if state is None else torch.cat([state, new], 1)  # (B, S, D)
+        x = new if before is None else torch.cat([before, new], 1)  # (B, S, D)
         n, m = new.shape[1], x.shape[1]
         mask = torch.ones(n, m).tril(0 if self.bug == "mask" and n > 1 else m - n).bool()
-        if self.bug == "open" and state is not None:
+        if self.bug == "open" and before is not None:
             mask = torch.ones(n, m).bool()
         weights = (new @ x.mT).masked_fill(~mask, -torch.inf).softmax(-1)
         return self.head(weights @ x), x
@@ -359,8 +376,7 @@ def test_a_cache_that_is_right_passes(n):
 @pytest.mark.parametrize(
     ("bug", "message"),
     [
-        ("state unused", r"7 pieces \(1, 1, 1, 1, …\), .* at token 1 .*: is the state used, and"),
-        ("state lost", r"at token 1 of sequence 0 .* stood alone: is the state used, and returned"),
+        ("cache unused", r"7 pieces \(1, .* at token 1 of sequence 0 .*: is the cache used, and"),
         ("position", r"7 pieces .* at token 1 .*Does each piece begin at position 0, or"),
         ("mask", r"4 pieces \(2, 2, 2, 1\), .* at token 2 .*Token by token it is right: .* S − T$"),
         ("open", r"4 pieces \(2, 2, 2, 1\), .* at token 2 .*query i may read"),
@@ -372,56 +388,54 @@ def test_a_cache_that_is_wrong_is_named_with_the_mistake(bug, message):
         check_cache(Toy(bug), TOKENS)
 
 
-class Buffered(Toy):
-    """The state is written in place: what another continuation reads is lost."""
+class Buffer(ToyCache):
+    """Forks write into one list: what one of them reads, the others lose."""
 
-    def read(self, tokens, state=None):
-        out, x = self._read(tokens, None if state is None else torch.cat(state, 1))
-        state = [] if state is None else state
-        state.append(x[:, -tokens.shape[1] :])
-        return out, state
+    def fork(self):
+        return self
 
 
-def test_a_state_that_reading_changes_is_named():
-    with pytest.raises(
-        BehaviourError, match=r"token 3 is another .*: does read write on its state"
-    ):
-        check_cache(Buffered(), TOKENS[:, :6])
+def test_a_fork_that_writes_on_its_cache_is_named():
+    toy = Toy()
+    toy.new_cache = Buffer
+    with pytest.raises(BehaviourError, match=r"token 3 is another .*: does a fork write on"):
+        check_cache(toy, TOKENS[:, :6])
+
+
+def test_a_cache_that_miscounts_is_named():
+    toy = Toy()
+    toy.new_cache = type("Miscounting", (ToyCache,), {"length": 1})
+    with pytest.raises(BehaviourError, match="after 7 tokens the cache has the length 1"):
+        check_cache(toy, TOKENS)
 
 
 def test_a_difference_in_one_sequence_and_one_place_is_found():
     class Late(Toy):
-        def read(self, tokens, state=None):
-            out, x = self._read(tokens, state)
+        def forward(self, tokens, cache=None):
+            n = 0 if cache is None else cache.length
+            out = super().forward(tokens, cache)
             extra = torch.zeros_like(out)
-            if state is not None and state.shape[1] == 5:
+            if n == 5:
                 extra[2, 0, 3] = 0.5
-            return out + extra, x
+            return out + extra
 
     with pytest.raises(BehaviourError, match=r"token 5 of sequence 2 .* by up to 0\.5\)"):
         check_cache(Late(), TOKENS)
     check_cache(Late(), TOKENS, tolerance=1.0)
 
 
-def test_what_does_not_read_is_a_callers_mistake_and_a_wrong_form_is_the_models():
-    with pytest.raises(TypeError, match="Embedding has no read"):
+def test_a_model_without_a_cache_is_a_callers_mistake_and_a_wrong_form_is_the_models():
+    with pytest.raises(TypeError, match="Embedding has no new_cache"):
         check_cache(nn.Embedding(V, D), TOKENS)
     for tokens in (TOKENS[0], TOKENS[:, :1], TOKENS[:0], TOKENS * 1.0):
         with pytest.raises(ValueError, match="T ≥ 2, got"):
             check_cache(Toy(), tokens)
-
-    class Odd(Toy):
-        def read(self, tokens, state=None):
-            return self.answer(tokens, state)
-
-    odd = Odd()
-    for answer, message in (
-        (lambda tokens, state: odd(tokens), r"must return \(outputs, state\), got a Tensor"),
-        (lambda tokens, state: (odd(tokens)[:, -1], 0), r"read gave outputs \(3, 11\) for tokens"),
-    ):
-        odd.answer = answer
-        with pytest.raises(BehaviourError, match=message):
-            check_cache(odd, TOKENS)
+    odd = Toy()
+    odd.forward = lambda tokens, cache=None: Toy.forward(odd, tokens)[
+        :, -1 if cache else slice(None)
+    ]
+    with pytest.raises(BehaviourError, match=r"tokens \(3, 7\) gave outputs \(3, 11\), expected"):
+        check_cache(odd, TOKENS)
     odd.forward = lambda tokens: TABLE[tokens].sum(1)
     with pytest.raises(BehaviourError, match=r"outputs \(3, 10\), expected \(B, T, V\)"):
         check_cache(odd, TOKENS)

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unrolled.data import copying
 from unrolled.data.batches import IGNORE
-from unrolled.data.copying import TOKENIZER, arranged, copy_lines, invented, names
+from unrolled.data.copying import TOKENIZER, as_batch, copy_lines, names, random_names
 
 
 def test_a_batch_by_hand():
-    batch = arranged(["ab c", "d"])
+    batch = as_batch(["ab c", "d"])
     assert batch.lines == ("ab c=ab c", "d=d")
     n, space, equal, a, b, c, d = 0, 1, 2, 3, 4, 5, 6
     first = [a, b, space, c]
@@ -31,7 +31,7 @@ def test_a_batch_by_hand():
 @given(st.integers(0, 100), st.integers(1, 7), st.integers(1, 4))
 def test_what_is_copied_is_what_stood_before(seed, n, n_names):
     rng = np.random.default_rng(seed)
-    batch = copy_lines(rng, invented(rng, 11), n, n_names=n_names)
+    batch = copy_lines(rng, random_names(rng, 11), n, n_names=n_names)
     assert batch.inputs.shape == batch.targets.shape == batch.copied.shape
     stands = batch.targets != IGNORE
     assert (batch.inputs[:, 1:] == batch.targets[:, :-1])[stands[:, 1:]].all()
@@ -59,8 +59,8 @@ def test_held_out_names_stand_in_no_line_of_training():
     assert max(map(len, train | test)) == 15
 
 
-def test_invented_names_use_every_letter_and_keep_the_lengths():
-    strings = invented(np.random.default_rng(3), 400, length=(2, 5))
+def test_random_names_use_every_letter_and_keep_the_lengths():
+    strings = random_names(np.random.default_rng(3), 400, length=(2, 5))
     assert {len(s) for s in strings} == {2, 3, 4, 5}
     assert set("".join(strings)) == set(copying.LETTERS)
 
@@ -68,9 +68,9 @@ def test_invented_names_use_every_letter_and_keep_the_lengths():
 @pytest.mark.parametrize(
     ("pool", "options", "message"),
     [
-        ([], {"n": 3}, r"len\(pool\)=0"),
-        (["ann"], {"n": 0}, "n=0"),
-        (["ann"], {"n": 2, "n_names": 0}, "n_names=0"),
+        ([], {"n": 3}, "no name in the pool"),
+        (["ann"], {"n": 0}, "n must be at least 1, got 0"),
+        (["ann"], {"n": 2, "n_names": 0}, "n_names must be at least 1, got 0"),
         (["Ann"], {"n": 2, "n_names": 1}, "got 'Ann'"),
         (["a=b"], {"n": 2, "n_names": 1}, "got 'a=b'"),
     ],

@@ -126,7 +126,6 @@ def test_right_verdicts_are_counted_string_by_string_over_lengths():
         sequences=strings.sequences,
         labels=np.where(np.arange(60) < 13, 1 - strings.labels, strings.labels),
         kinds=strings.kinds,
-        n_colours=5,
     )
     assert is_right(Stack(), turned).tolist() == [False] * 13 + [True] * 47
 

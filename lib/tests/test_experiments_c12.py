@@ -74,7 +74,7 @@ def test_the_curves_hold_every_validation_of_every_run(result):
 def test_kneser_ney_is_scored_as_by_windows_with_overlap(result):
     tokens, tokenizer = c12_words.tokens_of("shakespeare-small", 101)
     model = NGram.fit(tokens["train"], 3, 101, "kneser-ney", modified=True)
-    by_windows = evaluate(model, tokens["valid"][:3001], 1, start=tokenizer.end).perplexity
+    by_windows = evaluate(model, tokens["valid"][:3001], 1, start=tokenizer.eos_id).perplexity
     short = {**tokens, "valid": tokens["valid"][:3001]}
     (row,) = c12_words.kneser_ney_rows(short, tokenizer, (3,))
     assert row["valid_perplexity"] == pytest.approx(by_windows, rel=1e-12)

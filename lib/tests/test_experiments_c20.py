@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 from unrolled.data import corpora
-from unrolled.data.copying import NEWLINE, TOKENIZER, arranged
+from unrolled.data.copying import NEWLINE, TOKENIZER, as_batch
 from unrolled.data.tokens import CharTokenizer
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
@@ -71,7 +71,7 @@ class Copier(nn.Module):
 
 
 def test_a_line_counts_when_every_letter_after_the_sign_is_right():
-    batch = arranged(["ab c", "d", "ef gh", "a"])
+    batch = as_batch(["ab c", "d", "ef gh", "a"])
     assert c20_copy.score(Copier(batch), batch)["exact"] == 1
     assert c20_copy.score(Copier(batch), batch)["bits"] < 1e-3
     assert c20_copy.score(Copier(batch, slips=(1, 2, 3)), batch)["exact"] == 0.25

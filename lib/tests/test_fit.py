@@ -18,7 +18,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
-from unrolled.data.batches import IGNORE, Contiguous
+from unrolled.data.batches import IGNORE, ContiguousBatches
 from unrolled.models.recurrent_lm import RecurrentLM
 from unrolled.training import checkpoint as checkpoints
 from unrolled.training.fit import DivergedError, FitConfig, cross_entropy, fit, per_target
@@ -255,7 +255,7 @@ def test_the_state_is_carried_detached_and_reset_at_every_pass():
 
 
 def test_contiguous_batches_of_a_text_carry_the_state_to_its_end():
-    text = Contiguous(tokens=np.arange(60) % VOCAB, batch_size=B, window=T)
+    text = ContiguousBatches(np.arange(60) % VOCAB, batch_size=B, seq_len=T)
     model = Running()
     fit(model, text, FitConfig(n_steps=2 * len(text), lr=0.01, carry_state=True))
     assert [s is None for s in model.states] == ([True] + [False] * (len(text) - 1)) * 2
@@ -263,7 +263,7 @@ def test_contiguous_batches_of_a_text_carry_the_state_to_its_end():
 
 def test_the_librarys_recurrent_model_carries_its_state_through_a_text():
     """Two passes over three batches, against a loop by hand."""
-    text = Contiguous(tokens=np.arange(31) * 3 % VOCAB, batch_size=B, window=T)
+    text = ContiguousBatches(np.arange(31) * 3 % VOCAB, batch_size=B, seq_len=T)
     models = []
     for _ in range(2):
         torch.manual_seed(0)

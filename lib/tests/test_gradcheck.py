@@ -82,7 +82,7 @@ def test_integers_and_float32_are_refused_by_name(x):
 
 @pytest.mark.parametrize("eps", [0, -1e-6, np.nan])
 def test_a_step_that_is_none_is_refused(eps):
-    with pytest.raises(ValueError, match="positive step"):
+    with pytest.raises(ValueError, match="eps must be"):
         numerical_jacobian(square, np.ones(3), eps)
 
 
@@ -97,15 +97,13 @@ def test_the_report_names_the_worst_entry():
     assert report.index == (1, 2)
     assert report.got == 7
     assert report.expected == pytest.approx(10, rel=1e-9)
-    assert report.error == pytest.approx(3, rel=1e-8)
     assert report.numerical.shape == (2, 3)
     assert str(report).startswith("DISAGREES; worst at (1, 2): got 7, finite differences give 10")
 
 
-def test_agreement_is_reported_with_its_error():
+def test_agreement_is_reported():
     report = gradcheck(lambda x: np.exp(x).sum(), np.zeros(3), np.ones(3))
     assert report
-    assert report.error < 1e-9
     assert str(report).startswith("agrees")
 
 

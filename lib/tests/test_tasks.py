@@ -92,7 +92,7 @@ def test_every_shape_and_every_colour_is_equally_likely():
 def test_balanced_refuses_numbers_below_one():
     for wrong in ({"n": 0}, {"pairs": 0}, {"n_colours": 0}):
         numbers = {"n": 1, "pairs": 1, "n_colours": 1} | wrong
-        with pytest.raises(ValueError, match=f"{next(iter(wrong))}=0"):
+        with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be at least 1, got 0"):
             balanced(np.random.default_rng(0), **numbers)
 
 
@@ -163,7 +163,7 @@ def test_corruptions_by_hand():
         assert corrupt(rng, np.array(string), kind, 2) is None
     twice = {tuple(corrupt(rng, np.array([0, 1, 0, 1]), "invert", 1).tolist()) for _ in range(50)}
     assert twice == {(1, 0, 0, 1), (0, 1, 1, 0)}
-    with pytest.raises(ValueError, match="no kind is called 'flip'; there are 'unbalance'"):
+    with pytest.raises(ValueError, match=r"one of unbalance, .*, got 'flip'"):
         corrupt(rng, np.array([0, 1]), "flip", 1)
 
 
@@ -239,28 +239,6 @@ def test_adversarial_strings_have_right_counts_in_both_classes(seed, n_colours):
     assert set(data.kinds) == expected
 
 
-@pytest.mark.parametrize("coupled", [False, True])
-def test_excluded_strings_do_not_come_out_and_none_comes_twice(coupled):
-    rng = np.random.default_rng(1)
-    train = parentheses(rng, 200, pairs=(4, 5), n_colours=2, exclude=(), coupled=coupled)
-    held_out = parentheses(
-        rng, 60, pairs=(4, 5), n_colours=2, exclude=train.sequences, coupled=coupled
-    )
-    a, b = ([tuple(s.tolist()) for s in data.sequences] for data in (train, held_out))
-    assert len(set(a)) == 200
-    assert len(set(b)) == 60
-    assert set(a).isdisjoint(b)
-    free = parentheses(rng, 200, pairs=(4, 5), n_colours=2)
-    assert len({tuple(s.tolist()) for s in free.sequences}) < 200
-
-
-def test_strings_that_run_out_are_reported():
-    with pytest.raises(ValueError, match="no further 'invert' couple of 2 pairs and 1 colours"):
-        parentheses(
-            np.random.default_rng(0), 6, pairs=2, n_colours=1, negatives=["invert"], exclude=()
-        )
-
-
 def test_the_seed_decides_the_set_and_another_gives_another():
     def draw(seed):
         data = parentheses(np.random.default_rng(seed), 20, negatives=KINDS, pairs=(3, 9))
@@ -268,18 +246,17 @@ def test_the_seed_decides_the_set_and_another_gives_another():
 
     assert draw(5) == draw(5)
     assert draw(5) != draw(6)
-    assert str(kind_of("swap", 20, pairs=7)) == "Parentheses(20 strings up to 14 long, n_colours=5)"
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"n": 7}, "an even n >= 2, got 7"),
-        ({"n": 0}, "an even n >= 2, got 0"),
-        ({"pairs": 0}, "low=0, high=0"),
-        ({"pairs": (5, 4)}, "low=5, high=4"),
-        ({"n_colours": 0}, "n_colours=0"),
-        ({"negatives": ["swap", "flip"]}, "no kind is called 'flip'; there are 'unbalance'"),
+        ({"n": 7}, "an even n, got 7"),
+        ({"n": 0}, "n must be at least 2, got 0"),
+        ({"pairs": 0}, "smallest number of pairs must be at least 1, got 0"),
+        ({"pairs": (5, 4)}, "largest number of pairs must be at least 5, got 4"),
+        ({"n_colours": 0}, "n_colours must be at least 1, got 0"),
+        ({"negatives": ["swap", "flip"]}, "one of unbalance, .*, got 'flip'"),
         ({"negatives": "swap"}, "a list of names out of KINDS, got 'swap'"),
         ({"negatives": []}, r"got \[\]"),
         ({"pairs": (1, 9)}, "'swap' needs 2 or more pairs and 2 or more colours, got low=1"),
@@ -296,7 +273,7 @@ def test_impossible_settings_are_refused_with_their_numbers(settings, message):
 def test_strings_of_several_lengths_can_be_padded():
     data = kind_of("swap", 30, pairs=(2, 6))
     padded = pad(data.sequences, 10)
-    assert padded.lengths.tolist() == list(map(len, data.sequences))
+    assert padded.mask.sum(1).tolist() == list(map(len, data.sequences))
     assert (padded.tokens == 10).sum() == (~padded.mask).sum() > 0
 
 
@@ -353,7 +330,7 @@ def test_a_copier_gets_every_answer_without_looking_ahead():
 )
 def test_an_impossible_copy_task_is_refused(wrong):
     ((name, value),) = wrong.items()
-    with pytest.raises(ValueError, match=rf": .*{name}={value}"):
+    with pytest.raises(ValueError, match=rf"{name} must be at least .*, got {value}"):
         copy_task(np.random.default_rng(0), **({"n": 3, "delay": 2} | wrong))
 
 
@@ -362,7 +339,7 @@ def test_an_impossible_copy_task_is_refused(wrong):
 
 @pytest.fixture(scope="module")
 def language() -> list:
-    return list(tagging.language())
+    return list(tagging.all_sentences())
 
 
 @pytest.fixture(scope="module")
@@ -397,7 +374,6 @@ def test_ambiguous_words_are_those_with_several_tags_in_the_language(language):
         tags.setdefault(word, set()).add(tag)
     assert tuple(sorted(tags)) == tagging.VOCAB
     several = {word: tuple(sorted(t)) for word, t in tags.items() if len(t) > 1}
-    assert tagging.ambiguous() == several
     assert (len(tagging.VOCAB), len(several)) == (74, 22)
     assert several["light"] == ("ADJ", "NOUN", "VERB")
 
@@ -435,7 +411,7 @@ def test_held_out_words_are_known_with_their_tags_but_words_alone_never_do(parts
     counts: dict[str, Counter] = {}
     for word, tag in (pair for s in train for pair in s):
         counts.setdefault(word, Counter())[tag] += 1
-    usual = tagging.usual_tags(parts[0])
+    usual = tagging.most_frequent_tags(parts[0])
     assert all(counts[w][usual[w]] == max(counts[w].values()) for w in counts)
     assert set(usual) == set(counts)
     for sentence in held_out:
@@ -472,7 +448,7 @@ def test_the_split_is_decided_by_the_seed():
 
 def test_impossible_splits_are_refused():
     for sizes in ((0, 1), (1, 0)):
-        with pytest.raises(ValueError, match=f"n_held_out >= 1, got {sizes[0]}, {sizes[1]}"):
+        with pytest.raises(ValueError, match=r"n_\w+ must be at least 1, got 0"):
             tagging.split(np.random.default_rng(0), *sizes)
-    with pytest.raises(ValueError, match="no further sentence after 0 of 5: ask for fewer"):
+    with pytest.raises(ValueError, match="no further sentence after 0"):
         tagging.split(np.random.default_rng(0), 1, 5)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unrolled.data import corpora
-from unrolled.data.tokens import END, START, UNKNOWN, CharTokenizer, Tokenizer, WordTokenizer, words
+from unrolled.data.tokens import END, START, UNKNOWN, CharTokenizer, WordTokenizer, words
 
 modest = settings(max_examples=60, deadline=None)
 any_text = st.text(max_size=200)
@@ -24,12 +24,10 @@ def plays() -> corpora.Corpus:
 @pytest.mark.parametrize("kind", [CharTokenizer, WordTokenizer])
 def test_both_offer_one_interface(kind):
     tokenizer = kind.train("a cat, a cat")
-    assert isinstance(tokenizer, Tokenizer)
     assert tokenizer.vocab_size == len(tokenizer.vocab) == len(set(tokenizer.vocab))
     ids = tokenizer.encode("a cat")
     assert ids.dtype == np.int64
     assert ids.ndim == 1
-    assert str(tokenizer.vocab_size) in repr(tokenizer)
 
 
 @modest
@@ -66,17 +64,17 @@ def test_an_unknown_character_is_named_with_its_position(stranger):
 def test_decode_refuses_what_is_no_id(kind):
     tokenizer = kind.train("banana banana")
     for wrong in (-1, tokenizer.vocab_size):
-        with pytest.raises(ValueError, match=rf"id {wrong} at position 2 is not in 0 \.\. "):
+        with pytest.raises(ValueError, match=rf"ids holds the id {wrong}, expected 0 … "):
             tokenizer.decode([0, 1, wrong])
-    with pytest.raises(TypeError, match=r"expected integers \(n,\), got float64 of shape \(2,\)"):
+    with pytest.raises(ValueError, match=r"integers with ndim=1, got float64 \(2,\)"):
         tokenizer.decode([0.0, 1.0])
-    with pytest.raises(TypeError, match=r"got int64 of shape \(1, 2\)"):
+    with pytest.raises(ValueError, match=r"integers with ndim=1, got int64 \(1, 2\)"):
         tokenizer.decode([[0, 1]])
 
 
 @pytest.mark.parametrize("kind", [CharTokenizer, WordTokenizer])
 def test_a_vocabulary_holds_no_token_twice(kind):
-    with pytest.raises(ValueError, match="'a' stands more often"):
+    with pytest.raises(ValueError, match="'a' occurs more often"):
         kind([UNKNOWN, START, END, "a", "a"] if kind is WordTokenizer else "aba")
 
 
@@ -133,17 +131,15 @@ def test_a_limit_keeps_the_most_frequent(text, max_size):
 def test_lines_are_the_text_cut_with_an_end_each(text):
     tokenizer = WordTokenizer.train(text, 1)
     lines = tokenizer.encode_lines(text)
-    assert all(line.dtype == np.int64 and line[-1] == tokenizer.end for line in lines)
-    assert all((line[:-1] > tokenizer.end).all() and len(line) > 1 for line in lines)
+    assert all(line.dtype == np.int64 and line[-1] == tokenizer.eos_id for line in lines)
+    assert all((line[:-1] > tokenizer.eos_id).all() and len(line) > 1 for line in lines)
     joined = np.concatenate([np.zeros(0, np.int64), *(line[:-1] for line in lines)])
     assert np.array_equal(joined, tokenizer.encode(text))
-    for plain, marked in zip(lines, tokenizer.encode_lines(text, start=True), strict=True):
-        assert marked.tolist() == [tokenizer.start, *plain]
 
 
-def test_marks_are_never_read_from_a_text():
+def test_special_tokens_are_never_read_from_a_text():
     tokenizer = WordTokenizer.train("<s> <s> </s> </s> <unk> <unk>")
-    assert not {tokenizer.start, tokenizer.end} & set(tokenizer.encode("<s> </s>").tolist())
+    assert not {tokenizer.bos_id, tokenizer.eos_id} & set(tokenizer.encode("<s> </s>").tolist())
 
 
 def test_case_is_kept_on_request():
@@ -164,9 +160,11 @@ def test_what_is_no_text_is_refused_by_its_type(text):
 
 
 def test_impossible_settings_are_refused():
-    with pytest.raises(ValueError, match="min_count=0"):
+    with pytest.raises(ValueError, match="min_count must be at least 1, got 0"):
         WordTokenizer.train("a", 0)
-    with pytest.raises(ValueError, match="max_size=2"):
+    with pytest.raises(TypeError, match="min_count must be an integer, got nan"):
+        WordTokenizer.train("a", float("nan"))
+    with pytest.raises(ValueError, match="max_size must be at least 3, got 2"):
         WordTokenizer.train("a", 1, max_size=2)
     with pytest.raises(ValueError, match=r"starts with <unk>, <s>, </s>, got \('a',\)"):
         WordTokenizer(["a"])

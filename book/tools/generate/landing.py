@@ -47,10 +47,10 @@ def states() -> dict[str, list]:
         tokenizer.encode_lines(corpus.train),
         max(ORDERS),
         tokenizer.vocab_size,
-        bos=tokenizer.start,
-        eos=tokenizer.end,
+        bos=tokenizer.bos_id,
+        eos=tokenizer.eos_id,
     )
-    padded = np.concatenate([np.full(max(ORDERS) - 2, -1), [tokenizer.start], line])
+    padded = np.concatenate([np.full(max(ORDERS) - 2, -1), [tokenizer.bos_id], line])
     contexts = np.lib.stride_tricks.sliding_window_view(padded[:-1], max(ORDERS) - 1)
     guesses, own = [], []
     for order in ORDERS:

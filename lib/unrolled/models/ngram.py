@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from unrolled.models.ngram_counts import NGramCounts, Sequences, check_ids
+from unrolled.data.tokens import check_ids
+from unrolled.models.ngram_counts import NGramCounts, Sequences
 from unrolled.validate import one_of, real, whole
 
 SMOOTHINGS = ("mle", "additive", "absolute", "kneser-ney")
@@ -33,9 +34,8 @@ class NGram:
     (where a text begins) uses the n-grams of its own length.
 
     `nltk.lm.KneserNeyInterpolated` is this model with `discount=(0, D, …, D)`: nltk does not
-    discount unigrams. The two differ where a text begins (the first n-grams have nothing before
-    them, and nltk's lower orders lose mass there or divide by zero), and nltk predicts padding
-    symbols, too.
+    discount unigrams. But at the beginning of a text, where nothing precedes an n-gram, nltk's
+    lower orders lose mass or divide by zero, and nltk predicts padding symbols, too.
     """
 
     def __init__(
@@ -60,9 +60,7 @@ class NGram:
         self.counts, self.smoothing, self.order = counts, smoothing, order
         self.vocab_size, self.bos, self.eos = counts.vocab_size, counts.bos, counts.eos
         self.interpolates = smoothing in ("absolute", "kneser-ney")
-        self._uniform = np.full(self.vocab_size, 1.0)
-        if self.bos is not None:
-            self._uniform[self.bos] = 0.0
+        self._uniform = np.where(np.arange(self.vocab_size) == self.bos, 0.0, 1.0)
         self._uniform /= self._uniform.sum()
         self.discounts = np.zeros((order, 3))  # D for a count of 1, of 2, of 3 and more
         # Per context length k: p(w | h) = alpha(hw) + gamma(h) · lower(w). The entry at the end,
@@ -71,16 +69,17 @@ class NGram:
         for k, level in enumerate(counts.levels[:order]):
             below = smoothing == "kneser-ney" and k < order - 1
             c = level.continuation_counts if below else level.counts
-            context = level.ngrams // self.vocab_size
-            total = np.bincount(context, c, level.n_contexts)
+            context, n_contexts = level.ngrams // self.vocab_size, len(level.contexts)
+            total = np.bincount(context, c, n_contexts)
             freed = np.zeros(len(c))
             if self.interpolates:
                 given = discount if discount is None or np.isscalar(discount) else discount[k]
                 self.discounts[k] = estimated_discounts(c, modified) if given is None else given
                 freed = np.minimum(np.append(0.0, self.discounts[k])[np.minimum(c, 3)], c)
-            extra = np.bincount(context, freed, level.n_contexts)
+            extra = np.bincount(context, freed, n_contexts)
             if smoothing == "additive":
-                added = (1.0 if alpha is None else alpha) * np.count_nonzero(self._uniform)
+                alpha = real("alpha", 1.0 if alpha is None else alpha, above=0)
+                added = alpha * np.count_nonzero(self._uniform)
                 total, extra = total + added, extra + added
             nothing = total == 0  # Kneser–Ney where the only occurrence begins a text
             total[nothing], extra[nothing] = 1.0, 1.0
@@ -143,9 +142,7 @@ class NGram:
 
     def __call__(self, tokens: np.ndarray) -> np.ndarray:
         """The book's contract: tokens (B, T) → log-probabilities of the next token, (B, T, V)."""
-        tokens = check_ids(tokens, 0, self.vocab_size, "tokens")
-        if tokens.ndim != 2:
-            raise ValueError(f"tokens must have shape (B, T), got {tokens.shape}")
+        tokens = check_ids(tokens, 0, self.vocab_size, "tokens", 2)
         m = self.order - 1
         padded = np.pad(tokens, ((0, 0), (m, 0)), constant_values=-1)
         last_m = np.arange(tokens.shape[1])[:, None] + np.arange(1, m + 1)  # (T, m)
@@ -160,9 +157,7 @@ class NGram:
         that holds anything but ids.
         """
         whole("n_tokens", n_tokens, 0)
-        if not isinstance(rng, np.random.Generator):
-            raise TypeError(f"rng must be a numpy.random.Generator, got {type(rng).__name__}")
-        prompt = check_ids(prompt, 0, self.vocab_size, "prompt").tolist()
+        prompt = check_ids(prompt, 0, self.vocab_size, "prompt", 1).tolist()
         history = [*([] if self.bos is None else [self.bos]), *prompt]
         new: list[int] = []
         while len(new) < n_tokens and (not new or new[-1] != self.eos):
@@ -179,24 +174,20 @@ class NGram:
         return self._gamma[contexts.shape[1]][rows]
 
     def _probs(self, contexts: np.ndarray, targets: np.ndarray | None) -> np.ndarray:
-        """The recursion from the shortest context up: (N, V), or (N,) for targets only."""
-        full = targets is None
-        uniform = self._uniform if full else self._uniform[targets]
-        probs = np.broadcast_to(uniform, (len(contexts), self.vocab_size)) if full else uniform
+        """The recursion from the shortest context up: (N, V), or (N, 1) for targets only."""
+        uniform = self._uniform if targets is None else self._uniform[targets, None]
+        probs = uniform
         for k, rows in enumerate(self.counts.context_rows(contexts)):
-            seen = self._seen(k, rows, targets)
-            gamma = self._gamma[k][rows]
-            level = seen + (gamma[:, None] if full else gamma) * (
-                probs if self.interpolates else uniform
-            )
+            lower = probs if self.interpolates else uniform
+            level = self._seen(k, rows, targets) + self._gamma[k][rows, None] * lower
             reaches = contexts[:, -k] >= 0 if k else np.ones(len(contexts), dtype=bool)
-            probs = np.where(reaches[:, None] if full else reaches, level, probs)
+            probs = np.where(reaches[:, None], level, probs)
         return probs
 
     def _seen(self, k: int, rows: np.ndarray, targets: np.ndarray | None) -> np.ndarray:
-        """alpha of the n-grams seen after the contexts in `rows`: (N, V), or the targets' (N,)."""
+        """alpha of n-grams seen after the contexts in `rows`: (N, V), or the targets', (N, 1)."""
         if targets is not None:
-            return self._alpha[k][self.counts.ngram_rows(k, rows, targets)]
+            return self._alpha[k][self.counts.ngram_rows(k, rows, targets), None]
         out = np.zeros((len(rows), self.vocab_size))
         which, tokens, ngrams = self.counts.followers(k, rows)
         out[which, tokens] = self._alpha[k][ngrams]
@@ -225,10 +216,8 @@ def estimated_discounts(counts: np.ndarray, modified: bool) -> tuple[float, floa
 
 def _check_options(order, smoothing, alpha, discount, modified) -> None:
     one_of("smoothing", smoothing, SMOOTHINGS)
-    if alpha is not None:
-        real("alpha", alpha, above=0)
-        if smoothing != "additive":
-            raise ValueError(f'alpha goes with "additive", got {smoothing!r}')
+    if alpha is not None and smoothing != "additive":
+        raise ValueError(f'alpha goes with "additive", got {smoothing!r}')
     if modified and (smoothing != "kneser-ney" or discount is not None):
         raise ValueError('modified=True goes with "kneser-ney" and estimates its own discounts')
     if discount is not None:

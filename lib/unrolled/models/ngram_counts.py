@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from unrolled.data.tokens import check_ids
 from unrolled.validate import whole
 
 Sequences = np.ndarray | Sequence[np.ndarray]
@@ -31,10 +32,6 @@ class CountLevel:
     ngrams: np.ndarray  # (G,) sorted keys
     counts: np.ndarray  # (G,) how often each was seen
     continuation_counts: np.ndarray | None  # (G,) different tokens before it; None: longest level
-
-    @property
-    def n_contexts(self) -> int:
-        return len(self.contexts)
 
 
 class NGramCounts:
@@ -71,7 +68,7 @@ class NGramCounts:
             )
         self.levels = _count(tokens, before, self.order, self.vocab_size, bos)
         self._starts = [  # where each context's n-grams begin
-            np.searchsorted(level.ngrams, np.arange(level.n_contexts + 1) * self.vocab_size)
+            np.searchsorted(level.ngrams, np.arange(len(level.contexts) + 1) * self.vocab_size)
             for level in self.levels
         ]
 
@@ -82,9 +79,8 @@ class NGramCounts:
 
     def next_counts(self, context: Sequence[int] = ()) -> np.ndarray:
         """How often each token followed `context` (at most `order − 1` ids): int64 (V,)."""
-        ids = check_ids(context, 0, self.vocab_size, "context")
-        if ids.ndim != 1 or len(ids) >= self.order:
-            raise ValueError(f"context must be at most {self.order - 1} ids, got shape {ids.shape}")
+        ids = check_ids(context, 0, self.vocab_size, "context", 1)
+        whole("the length of a context", len(ids), 0, self.order - 1)
         out = np.zeros(self.vocab_size, dtype=np.int64)
         _, tokens, ngrams = self.followers(len(ids), self.context_rows(ids[None])[-1])
         out[tokens] = self.levels[len(ids)].counts[ngrams]
@@ -156,17 +152,6 @@ class NGramCounts:
 
     def _key(self, rows: np.ndarray, tokens: np.ndarray) -> np.ndarray:
         return np.where((rows >= 0) & (tokens >= 0), rows * self.vocab_size + tokens, -1)
-
-
-def check_ids(ids: np.ndarray, low: int, high: int, what: str) -> np.ndarray:
-    """ids as int64; ValueError unless all are integers in low … high − 1."""
-    ids = np.asarray(ids)
-    if ids.size and ids.dtype.kind not in "iu":
-        raise ValueError(f"{what} must be integers, got {ids.dtype} {ids.shape}")
-    if ids.size and (ids.min() < low or ids.max() >= high):
-        bad = ids.min() if ids.min() < low else ids.max()
-        raise ValueError(f"{what} holds the id {bad}, expected {low} … {high - 1}")
-    return ids.astype(np.int64)
 
 
 def _find(keys: np.ndarray, queries: np.ndarray) -> np.ndarray:

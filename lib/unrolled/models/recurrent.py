@@ -6,7 +6,6 @@ A readable loop over time and torch's fused kernels compute the same from the sa
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -36,11 +35,11 @@ class Recurrent(nn.Module):
     stand side by side. `cells` lists the cells layer by layer, forward before backward.
 
     "reference" loops over time in Python. "fused" calls the kernels under torch.nn.RNN, GRU and
-    LSTM (cuDNN on a GPU). There is none for the minimal gated cell, for `reset_after=False` or for
-    a cell of one's own; "auto" is "fused" where there is a kernel. Two differences remain: on a GPU
-    the fused backward pass cannot be differentiated again; and from one seed the two draw the same
-    dropout masks only on a CPU and without padding. Both switch autocast off and compute in the
-    parameters' dtype: in autocast cuDNN would compute in float16, whatever dtype was asked for.
+    LSTM (cuDNN on a GPU); "auto" does where there is one, so not for the minimal gated cell, for
+    `reset_after=False` and for a cell of one's own. Two differences remain: on a GPU the fused
+    backward pass cannot be differentiated again; and one seed gives both the same dropout masks
+    only on a CPU and without padding. Both switch autocast off and compute in the parameters'
+    dtype: within it cuDNN would compute in float16, whatever dtype was asked for.
     """
 
     def __init__(
@@ -85,21 +84,15 @@ class Recurrent(nn.Module):
             raise ValueError(f"there is no fused kernel for this {kind.__name__}: {options}")
 
     def forward(
-        self,
-        x: Tensor,
-        state: State | None = None,
-        *,
-        mask: Tensor | None = None,
-        lengths: Tensor | Sequence[int] | None = None,
+        self, x: Tensor, state: State | None = None, *, mask: Tensor | None = None
     ) -> tuple[Tensor, State]:
         """(outputs, state): h of the last layer at every step, and the final state of every layer.
 
         x: (B, T, D) with the parameters' dtype. state: as returned, or None for zeros; tensors
-        (n_layers · directions, B, H) in the order of `cells`, a pair of them for the LSTM. The
-        backward direction starts from its part of it at the end of each sequence. mask: bool
-        (B, T), True where a sequence has a token, all of them on the left; or lengths: (B,), each
-        from 1 to T. What x holds beyond a sequence's end changes nothing.
-        outputs: (B, T, H · directions), zero beyond the end; the state is the one at the end.
+        (n_layers · directions, B, H) in the order of `cells`, a pair of them for the LSTM; the
+        backward direction starts from its part at the end of each sequence. mask: bool (B, T), True
+        where a sequence has a token: at least one, all on the left. What x holds at padding changes
+        nothing. outputs: (B, T, H · directions), zero at padding.
         Raises ValueError or TypeError naming the shape or dtype that does not fit.
         """
         weight = self.cells[0].weight_ih
@@ -111,7 +104,7 @@ class Recurrent(nn.Module):
             state = self.cells[0].initial_state(len(self.cells), len(x))
         shape = (len(self.cells), len(x), self.hidden_size)
         check_state(state, self.cells[0].n_states, shape, weight)
-        lengths = _lengths(x, mask, lengths)
+        lengths = None if mask is None else _lengths(x, mask)
         fused = self.implementation != "reference" and self._kernel() is not None
         run = self._fused if fused else self._reference
         with _no_autocast(x.device.type):
@@ -217,27 +210,14 @@ def _run(cell: Cell, x: Tensor, state: State, present: Tensor | None, backward: 
     return (stacked if present is None else stacked.masked_fill(~present, 0)), state
 
 
-def _lengths(x: Tensor, mask: Tensor | None, lengths) -> Tensor | None:
+def _lengths(x: Tensor, mask: Tensor) -> Tensor | None:
     """int64 (B,) on the CPU, as pack_padded_sequence wants it; None if nothing is padding."""
-    batch, n_steps = x.shape[:2]
-    if mask is not None:
-        if lengths is not None:
-            raise ValueError("give a mask or lengths, not both")
-        if mask.dtype != torch.bool or mask.shape != (batch, n_steps):
-            got = f"{mask.dtype} {tuple(mask.shape)}"
-            raise ValueError(f"mask must be bool {(batch, n_steps)}, got {got}")
-        lengths = mask.sum(1)
-        if not torch.equal(mask, torch.arange(n_steps, device=mask.device) < lengths[:, None]):
-            raise ValueError("mask must be True up to a sequence's end and False after it")
-    if lengths is None:
-        return None
-    lengths = torch.as_tensor(lengths).cpu()
-    if lengths.dtype not in (torch.int64, torch.int32) or lengths.shape != (batch,):
-        got = f"{lengths.dtype} {tuple(lengths.shape)}"
-        raise ValueError(f"lengths must be integers ({batch},), got {got}")
-    if lengths.min() < 1 or lengths.max() > n_steps:
-        raise ValueError(f"lengths must lie between 1 and {n_steps}, got {lengths.tolist()}")
-    return None if lengths.min() == n_steps else lengths.long()
+    if mask.dtype != torch.bool or mask.shape != x.shape[:2]:
+        got = f"{mask.dtype} {tuple(mask.shape)}"
+        raise ValueError(f"mask must be bool {tuple(x.shape[:2])}, got {got}")
+    if not mask[:, 0].all() or (mask[:, 1:] & ~mask[:, :-1]).any():
+        raise ValueError("each row of mask must be True up to a sequence's end, False after it")
+    return None if mask.all() else mask.sum(1).cpu()
 
 
 def _map(f, *states: State) -> State:
@@ -263,13 +243,12 @@ def keras_gru_weights(
     """(state_dict, reset_after) of the `GRUCell` that computes what keras.layers.GRU computes.
 
     kernel: (D, 3H), recurrent_kernel: (H, 3H), columns in the order z, r, h. bias: (2, 3H), its
-    rows for x and for h, as `reset_after=True` has it; or (3H,), as `reset_after=False` has it.
-    Raises ValueError for other shapes.
+    rows for x and for h, with `reset_after=True`; or (3H,), with `reset_after=False`. Raises
+    ValueError for other shapes.
     """
-    width = recurrent_kernel.shape[-1]
-    expected = (kernel.ndim == 2, kernel.shape[-1] == width, bias.shape in ((width,), (2, width)))
-    if not all(expected) or recurrent_kernel.shape != (width // 3, width) or width % 3:
-        shapes = [tuple(a.shape) for a in (kernel, recurrent_kernel, bias)]
+    shapes, size = [tuple(a.shape) for a in (kernel, recurrent_kernel, bias)], kernel.shape[-1]
+    fits = kernel.ndim == 2 and shapes[1] == (size // 3, size) and size % 3 == 0
+    if not fits or shapes[2] not in ((size,), (2, size)):
         raise ValueError(f"expected (D, 3H), (H, 3H) and (2, 3H) or (3H,), got {shapes}")
 
     def reorder(columns: Tensor) -> Tensor:
@@ -278,10 +257,6 @@ def keras_gru_weights(
 
     reset_after = bias.ndim == 2
     bias_x, bias_h = bias if reset_after else (bias, torch.zeros_like(bias))
-    weights = {
-        "weight_ih": reorder(kernel).T,
-        "weight_hh": reorder(recurrent_kernel).T,
-        "bias_ih": reorder(bias_x),
-        "bias_hh": reorder(bias_h),
-    }
+    weights = {"weight_ih": reorder(kernel).T, "weight_hh": reorder(recurrent_kernel).T}
+    weights |= {"bias_ih": reorder(bias_x), "bias_hh": reorder(bias_h)}
     return weights, reset_after

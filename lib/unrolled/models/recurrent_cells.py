@@ -235,15 +235,10 @@ def check_state(state: State, n_states: int, shape: tuple[int, ...], like: Tenso
 
 
 def check_kind(what: str, x: Tensor, like: Tensor) -> None:
-    """Raise unless x is a tensor with the dtype and device of the parameter `like`.
-
-    Under autocast any floating dtype will do.
-    """
+    """TypeError unless x is a tensor with the parameter's dtype, under autocast a floating one."""
     if not isinstance(x, Tensor):
         raise TypeError(f"{what} must be a torch.Tensor, got {type(x).__name__}")
     if x.dtype != like.dtype and not (
         x.is_floating_point() and torch.is_autocast_enabled(x.device.type)
     ):
         raise TypeError(f"{what} has dtype {x.dtype}, the parameters {like.dtype}")
-    if x.device != like.device:
-        raise ValueError(f"{what} is on {x.device}, the parameters on {like.device}")

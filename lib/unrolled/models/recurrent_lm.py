@@ -107,8 +107,3 @@ class RecurrentLM(nn.Module):
     def new_cache(self) -> RecurrentCache:
         """A cache that has read nothing yet, for `forward`."""
         return RecurrentCache()
-
-    def read(self, tokens: Tensor, state: State | None = None) -> tuple[Tensor, State]:
-        """(logits, the state after the last token), going on from `state`."""
-        cache = RecurrentCache(state)
-        return self(tokens, cache=cache), cache.state

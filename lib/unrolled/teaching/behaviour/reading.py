@@ -1,4 +1,4 @@
-"""Checks of what must be read: the text so far, through a state; the source of a translation."""
+"""Checks of what must be read: the text so far, through a cache; the source of a translation."""
 
 from __future__ import annotations
 
@@ -22,28 +22,29 @@ from unrolled.teaching.behaviour.probe import (
 
 
 def check_cache(model: Any, tokens: Any, *, tolerance: float | None = None) -> None:
-    """Check that reading a text in pieces gives the outputs of reading it at once.
+    """Check that a text read in pieces, through a cache, gives the outputs of reading it at once.
 
-    The text is read whole through `read`, token by token, in pieces of 2, of 3 and of about half,
-    as one long piece and then single tokens, and as one token and then the rest. Last it goes on
-    from one state in two ways, as a search among continuations does. Another shape is rounded
+    The text is read whole, token by token, in pieces of 2, of 3 and of about half, as one long
+    piece and then single tokens, and as one token and then the rest. Last the cache is forked, as a
+    search among continuations does, and its forks read something else. Another shape is rounded
     otherwise, so an output y may change by tolerance · (1 + |y|), by default the precision of its
     dtype to the power 2/3 (float64: 3.7e-11, float32: 2.4e-5). A fresh model's outputs hardly move
     with what is wrong: float64 sees more.
 
-    model: tokens (B, T) → outputs (B, T, V); model.read(tokens, state) → (outputs, state), the
-           state None at the beginning and then what the call before returned.
+    model: tokens (B, T) → outputs (B, T, V); with `cache=model.new_cache()` the tokens continue
+           those that the cache has read, and it takes them in. cache.fork() is a cache that goes on
+           independently, cache.length the number of tokens read.
     tokens: integers (B, T), T ≥ 2.
 
     Raises BehaviourError naming the pieces and the first output that differs, and guessing at a
-    state that is not used, at positions that begin anew and at a mask that is wrong for a piece;
-    also when reading changes the state that it goes on from.
+    cache that is not used, at positions that begin anew and at a mask that is wrong for a piece;
+    also when a fork changes the cache that it was made from, and for a wrong length.
     """
     ids, probe = array(tokens), Probe(model, tokens)
     if ids.ndim != 2 or ids.dtype.kind not in "iu" or ids.shape[0] < 1 or ids.shape[1] < 2:
         raise ValueError(f"tokens need integers (B, T) with T ≥ 2, got {ids.dtype} {ids.shape}")
-    if not callable(getattr(model, "read", None)):
-        raise TypeError(f"{type(model).__name__} has no read(tokens, state) → (outputs, state)")
+    if not callable(getattr(model, "new_cache", None)):
+        raise TypeError(f"{type(model).__name__} has no new_cache() for model(tokens, cache=…)")
     whole = probe.twice(ids)
     if whole.ndim != 3 or whole.shape[:2] != ids.shape:
         raise BehaviourError(f"tokens {ids.shape} gave outputs {whole.shape}, expected (B, T, V)")
@@ -52,7 +53,7 @@ def check_cache(model: Any, tokens: Any, *, tolerance: float | None = None) -> N
     n, half, right = ids.shape[1], -(-ids.shape[1] // 2), []
     for sizes in ([n], [1] * n, [2] * n, [3] * n, [half] * 2, [half] + [1] * n, [1, n - 1]):
         starts = [start for start in np.cumsum([0, *sizes]).tolist() if start < n]
-        read = _read(model, probe, ids, [*starts, n])
+        read = _in_pieces(model, probe, ids, [*starts, n])
         if (off := differ(whole, read, tolerance)).any():
             place = first(off.any(axis=(0, 2)))[0]
             sequence, by = first(off[:, place])[0], how_much(whole, read, off)
@@ -67,55 +68,55 @@ def check_cache(model: Any, tokens: Any, *, tolerance: float | None = None) -> N
     branched = _branched(model, probe, ids, half)
     if (off := differ(whole[:, half:], branched, tolerance)).any():
         raise BehaviourError(
-            f"after other tokens were read from the same state, the output at token "
+            f"after a fork of the cache has read other tokens, the output at token "
             f"{half + first(off.any(axis=(0, 2)))[0]} is another (outputs differ by up to "
-            f"{how_much(whole[:, half:], branched, off):.3g}): does read write on its state?"
+            f"{how_much(whole[:, half:], branched, off):.3g}): does a fork write on the cache that "
+            "it was made from?"
         )
 
 
 def _branched(model: Any, probe: Probe, ids: np.ndarray, half: int) -> np.ndarray:
-    """(B, T − half, V): the second half, while something else is read from the same states."""
+    """(B, T − half, V): the second half, while forks of the cache read something else."""
     other = probe.make(
         next(replaced(ids, np.ones(ids.shape, dtype=bool), np.unique(ids)))[:, :1].copy()
     )
-    _, state = model.read(probe.make(ids[:, :half].copy()), None)
-    outputs = []
+    cache, outputs = model.new_cache(), []
+    model(probe.make(ids[:, :half].copy()), cache=cache)
     for i in range(half, ids.shape[1]):
-        model.read(other, state)
-        output, after = model.read(probe.make(ids[:, i : i + 1].copy()), state)
-        model.read(other, state)
-        outputs.append(np.array(array(output)))
-        state = after
+        model(other, cache=cache.fork())
+        fork = cache.fork()
+        outputs.append(_read(model, probe, ids[:, i : i + 1], cache))
+        model(other, cache=fork)
     return np.concatenate(outputs, axis=1)
 
 
-def _read(model: Any, probe: Probe, ids: np.ndarray, cuts: list[int]) -> np.ndarray:
+def _in_pieces(model: Any, probe: Probe, ids: np.ndarray, cuts: list[int]) -> np.ndarray:
     """(B, T, V): the outputs of all pieces side by side."""
-    outputs, state = [], None
+    cache, outputs = model.new_cache(), []
     for start, stop in itertools.pairwise(cuts):
-        answer = model.read(probe.make(ids[:, start:stop].copy()), state)
-        if not isinstance(answer, tuple) or len(answer) != 2:
-            raise BehaviourError(
-                f"read must return (outputs, state), got a {type(answer).__name__}"
-            )
-        outputs.append(np.array(array(answer[0])))
-        state = answer[1]
-        shape = ids[:, start:stop].shape
-        if outputs[-1].shape[:2] != shape:
-            raise BehaviourError(
-                f"read gave outputs {outputs[-1].shape} for tokens {shape}, expected (B, T, V)"
-            )
+        outputs.append(_read(model, probe, ids[:, start:stop], cache))
+        if cache.length != stop:
+            raise BehaviourError(f"after {stop} tokens the cache has the length {cache.length}")
     return np.concatenate(outputs, axis=1)
+
+
+def _read(model: Any, probe: Probe, piece: np.ndarray, cache: Any) -> np.ndarray:
+    output = np.array(array(model(probe.make(piece.copy()), cache=cache)))
+    if output.ndim != 3 or output.shape[:2] != piece.shape:
+        raise BehaviourError(
+            f"with a cache tokens {piece.shape} gave outputs {output.shape}, expected (B, T, V)"
+        )
+    return output
 
 
 def _why_pieces(model, probe, ids, read, starts, right, tolerance) -> str:
-    """The mistake behind it, from what else is right: the piece alone, or single tokens."""
+    """The likely mistake: from the outputs of the second piece alone, or of single tokens."""
     if len(starts) == 1:
-        return ". Even in one piece: does read compute something else than the model?"
+        return ". Even in one piece: does the model compute something else with a cache?"
     cut, stop = starts[1], [*starts, ids.shape[1]][2]
-    alone = _read(model, probe, ids[:, cut:stop], [0, stop - cut])
+    alone = _in_pieces(model, probe, ids[:, cut:stop], [0, stop - cut])
     if not differ(alone, read[:, cut:stop], tolerance).any():
-        return ". The second piece is read as if it stood alone: is the state used, and returned?"
+        return ". The second piece is read as if it stood alone: is the cache used, and updated?"
     if len(right) > 1:
         return (
             ". Token by token it is right: within a piece of T after S − T others, query i may "

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from unrolled.data.batches import random_windows
+from unrolled.data.batches import random_batch
 from unrolled.training.fit import DivergedError, FitConfig
 
 
@@ -22,10 +22,10 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 def windows(tokens: np.ndarray, seed: int, *, batch_size: int, window: int) -> Iterator:
-    """Random windows of a text without end; see `random_windows`."""
+    """Random windows of a text without end; see `random_batch`."""
     rng = np.random.default_rng(seed)
     while True:
-        yield random_windows(rng, tokens, batch_size=batch_size, window=window)
+        yield random_batch(rng, tokens, batch_size=batch_size, seq_len=window)
 
 
 def cosine(n_steps: int, lr: float | None, seed: int, **changes) -> FitConfig:

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unrolled.data.batches import Batch
+from unrolled.data.batches import Pair
 from unrolled.data.tasks import Copy, copy_task
 from unrolled.models.recurrent_lm import RecurrentLM
 from unrolled.teaching.experiments._common import seeded
@@ -60,7 +60,7 @@ def examples(rng: np.random.Generator, n: int, delay: int) -> Copy:
     return copy_task(rng, n, delay=delay, n_symbols=N_SYMBOLS, n_distractors=N_DISTRACTORS)
 
 
-def batches(seed: int, batch_size: int, delay: int) -> Iterator[Batch]:
+def batches(seed: int, batch_size: int, delay: int) -> Iterator[Pair]:
     """Endless fresh sequences."""
     rng = np.random.default_rng(seed)
     while True:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unrolled.data.batches import Batch, targets_at_end
+from unrolled.data.batches import Pair, targets_at_end
 from unrolled.data.parentheses import NEEDED_PAIRS, RIGHT_COUNTS
 from unrolled.data.tasks import Parentheses, adversarial, parentheses
 from unrolled.models.recurrent import Recurrent
@@ -99,7 +99,7 @@ def _keep(model: str, cell: nn.Module) -> None:
 
 def draw_batches(
     seed: int, n: int, *, negatives: Sequence[str], pairs: tuple[int, int] = (2, 15)
-) -> list[Batch]:
+) -> list[Pair]:
     """n batches (tokens, targets), each of strings with one number of pairs, all equally likely."""
     rng = np.random.default_rng(seed)
     low = _shortest(negatives, pairs)
@@ -113,14 +113,14 @@ def _shortest(negatives: Sequence[str], pairs: tuple[int, int]) -> int:
     return max(pairs[0], *(NEEDED_PAIRS.get(kind, 1) for kind in negatives))
 
 
-def as_batch(strings: Parentheses) -> Batch:
+def as_batch(strings: Parentheses) -> Pair:
     """Strings of one length as tokens (B, T) and targets (B, T), the label at the last token."""
     tokens = np.stack(strings.sequences)
     return tokens, targets_at_end(np.ones(tokens.shape, dtype=bool), strings.labels)
 
 
 def train(
-    model: str, batches: Sequence[Batch], *, seed: int, clip: float | None, lr: float = 3e-3
+    model: str, batches: Sequence[Pair], *, seed: int, clip: float | None, lr: float = 3e-3
 ) -> tuple[ParenthesesReader, int]:
     """Train a reader with one step per batch; return it and the number of steps (fewer if it
     diverged)."""

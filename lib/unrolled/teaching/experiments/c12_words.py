@@ -63,7 +63,7 @@ def train(
     peek = tokens["valid"][:PEEK]
 
     def valid(model: RecurrentLM) -> float:
-        return evaluate(model, peek, 1, start=tokenizer.end, overlap=16).nats / len(peek)
+        return evaluate(model, peek, 1, start=tokenizer.eos_id, overlap=16).nats / len(peek)
 
     return model, fit(model, batches, config, valid=valid, progress=False)
 
@@ -94,7 +94,7 @@ def recurrent_row(
         seconds.append(time.process_time() - begin)
         history = result.history
         for split, found in scores.items():
-            found.append(evaluate(model, tokens[split], 1, start=tokenizer.end).perplexity)
+            found.append(evaluate(model, tokens[split], 1, start=tokenizer.eos_id).perplexity)
         curve += [
             {"model": cell, "lr": lr, "seed": seed, "step": step,
              "seconds": seconds[-1] * step / n_steps, "valid_perplexity": perplexity(loss)}
@@ -125,7 +125,7 @@ def kneser_ney_rows(tokens: Tokens, tokenizer: WordTokenizer, orders: Sequence[i
             "parameters": model.n_parameters, "seconds": time.process_time() - begin,
         }  # fmt: skip
         for split in ("valid", "test"):
-            log_probs = model.score(np.append(tokenizer.end, tokens[split]))[1:]
+            log_probs = model.score(np.append(tokenizer.eos_id, tokens[split]))[1:]
             row[f"{split}_perplexity"] = perplexity(-log_probs.mean())
         rows.append(row)
     return rows
@@ -149,7 +149,7 @@ def run(
     (None leaves it out).
     """
     tokens, tokenizer = tokens_of(corpus, vocab_size)
-    unknown = {split: float(np.mean(ids == tokenizer.unknown)) for split, ids in tokens.items()}
+    unknown = {split: float(np.mean(ids == tokenizer.unk_id)) for split, ids in tokens.items()}
     rows, curve, searches = kneser_ney_rows(tokens, tokenizer, orders), [], {}
     for cell in ("elman", "lstm"):
         searches[cell] = search(cell, tokens, tokenizer, lrs, search_steps)

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unrolled.data.batches import Batch
+from unrolled.data.batches import Pair
 from unrolled.models.heads import MultiHeadAttention
 from unrolled.teaching.experiments._common import seeded
 from unrolled.training.fit import FitConfig, cross_entropy, fit
@@ -36,7 +36,7 @@ def sources(n_questions: int) -> np.ndarray:
     return np.stack([LENGTH - 1 - i, (i - 1) % LENGTH, (i + 1) % LENGTH, i])[:n_questions]
 
 
-def texts(rng: np.random.Generator, n: int, n_questions: int) -> Batch:
+def texts(rng: np.random.Generator, n: int, n_questions: int) -> Pair:
     """Random symbols (n, T), and the answers (n, T, n_questions)."""
     tokens = rng.integers(N_SYMBOLS, size=(n, LENGTH))
     return tokens, np.moveaxis(tokens[:, sources(n_questions)], 1, -1)
@@ -77,7 +77,7 @@ def reader(*arguments, seed: int = 0, **options) -> Reader:
         return Reader(*arguments, **options)
 
 
-def batches(seed: int, batch_size: int, n_questions: int) -> Iterator[Batch]:
+def batches(seed: int, batch_size: int, n_questions: int) -> Iterator[Pair]:
     """Endless fresh texts."""
     rng = np.random.default_rng(seed)
     while True:

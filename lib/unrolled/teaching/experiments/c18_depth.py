@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from unrolled.data import corpora
-from unrolled.data.batches import Batch, random_windows
+from unrolled.data.batches import Pair, random_batch
 from unrolled.data.tokens import CharTokenizer
 from unrolled.models.layers import GATED
 from unrolled.models.transformer import TransformerLM
@@ -119,10 +119,10 @@ def text() -> tuple[CharTokenizer, np.ndarray, np.ndarray]:
     return tokenizer, tokenizer.encode(corpus.train), tokenizer.encode(corpus.valid)
 
 
-def held_out(n_windows: int = 256) -> Batch:
+def held_out(n_windows: int = 256) -> Pair:
     """The same windows of the validation text in every run."""
     rng = np.random.default_rng(1_000)
-    return random_windows(rng, text()[2], batch_size=n_windows, window=WINDOW)
+    return random_batch(rng, text()[2], batch_size=n_windows, seq_len=WINDOW)
 
 
 def by_frequency() -> float:

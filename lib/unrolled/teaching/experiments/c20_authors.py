@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from unrolled.data import corpora
-from unrolled.data.batches import shuffled
+from unrolled.data.batches import shuffled_batches
 from unrolled.data.tokens import CharTokenizer
 from unrolled.models.ngram import NGram
 from unrolled.models.transformer import TransformerLM
@@ -130,7 +130,7 @@ def finetune(
     tokens = encode(tokenizer, labelled.texts)
 
     def batches():
-        for rows in shuffled(rng, len(tokens), min(batch_size, len(tokens))):
+        for rows in shuffled_batches(rng, len(tokens), min(batch_size, len(tokens))):
             yield tokens[rows], labelled.labels[rows]
 
     class Epochs:

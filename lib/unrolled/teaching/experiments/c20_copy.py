@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from unrolled.data.copying import TOKENIZER, CopyLines, arranged, copy_lines, invented, names
+from unrolled.data.copying import TOKENIZER, CopyLines, as_batch, copy_lines, names, random_names
 from unrolled.models.recurrent_lm import RecurrentLM
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
@@ -87,11 +87,11 @@ def validation(n: int) -> CopyLines:
 def tests(n: int) -> dict[str, CopyLines]:
     """Lines that no training saw: held-out names, and strings of random letters."""
     rng = np.random.default_rng(20)
-    strings = invented(rng, n * N_NAMES)
+    strings = random_names(rng, n * N_NAMES)
     rows = [" ".join(strings[i::n]) for i in range(n)]
     return {
         "names": copy_lines(rng, names("test"), n, n_names=N_NAMES),
-        "invented": arranged(rows),
+        "invented": as_batch(rows),
     }
 
 
