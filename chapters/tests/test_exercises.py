@@ -220,9 +220,9 @@ def test_reference_answers_or_refuses_on_purpose(exercise):
 
 
 def test_checking_is_fast(exercise):
-    start = time.perf_counter()
+    start = time.process_time()  # not what others do on the machine
     examine(exercise, exercise.solution, 0)
-    assert time.perf_counter() - start < 2.0
+    assert time.process_time() - start < 2.0
 
 
 def test_statement_and_explanation_are_plain_markdown(exercise):

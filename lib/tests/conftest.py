@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import replace
 
 import pytest
@@ -14,6 +15,14 @@ NO_CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA devi
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=NO_CUDA)])
 def device(request):
     return request.param
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _ctrl_c_reaches_python():
+    """A test run that was started in the background ignores Ctrl-C; some tests send it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(autouse=True)

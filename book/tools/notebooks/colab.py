@@ -2,6 +2,7 @@
 
     python -m book.tools.notebooks.colab          what `make test-colab` does
     python -m book.tools.notebooks.colab --all    all cells of all chapters, and write the record
+    python -m book.tools.notebooks.colab 07 15    only these chapters
 
 The chapters run in an empty folder, so that nothing of the checkout can help them. All cells run
 where something has changed since they last did: the chapter's code, a module of the library that it
@@ -29,7 +30,7 @@ from xml.etree import ElementTree
 import nbformat
 from nbformat import NotebookNode
 
-from book.tools.notebooks import ROOT, chapter_paths, read
+from book.tools.notebooks import CHAPTERS, ROOT, chapter_paths, read
 from book.tools.notebooks.slices import figure_cells, needed
 
 COLAB = ROOT / ".venv-colab" / "bin" / "python"
@@ -182,15 +183,16 @@ def _seconds(report: Path, notebooks: dict[str, NotebookNode]) -> dict[str, dict
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--all", action="store_true", help="all cells, and write the record")
-    everything = parser.parse_args().all
+    parser.add_argument("chapters", nargs="*")
+    options = parser.parse_args()
     record, local = known(RECORD), known(LOCAL)
     whole, short, digests = {}, {}, {}
-    for path in chapter_paths():
+    for path in chapter_paths(options.chapters):
         notebook = read(path)
         digests[path.stem] = digest(path, notebook)
         seen = [r[path.stem] for r in (record, local) if path.stem in r]
         same = [entry for entry in seen if entry["digest"] == digests[path.stem]]
-        if everything or not same:
+        if options.all or not same:
             whole[path.stem] = notebook
         else:
             short[path.stem] = reduced(notebook, same[0]["seconds"])
@@ -203,8 +205,9 @@ def main() -> int:
         done = {s: {"digest": digests[s], "seconds": seconds[s]} for s in sorted(whole)}
         LOCAL.parent.mkdir(exist_ok=True)
         LOCAL.write_text(json.dumps(local | done, indent=1) + "\n", "utf8")
-        if everything:
-            RECORD.write_text(json.dumps(done, indent=1) + "\n", "utf8")
+        if options.all:
+            kept = {stem: record[stem] for stem in record if (CHAPTERS / f"{stem}.ipynb").exists()}
+            RECORD.write_text(json.dumps(kept | done, indent=1, sort_keys=True) + "\n", "utf8")
     return code
 
 
