@@ -34,7 +34,7 @@ def table(page) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
 
 def expected(data, mask) -> tuple[torch.Tensor, torch.Tensor]:
     q, k, v = (torch.tensor(data[name], dtype=torch.float64) for name in "qkv")
-    weights = attend(q, k, v, mask, with_weights=True)[1]
+    weights = attend(q, k, v, mask, return_weights=True)[1]
     return 100 * weights, mask & torch.ones_like(mask).triu(1)
 
 

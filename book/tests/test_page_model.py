@@ -7,6 +7,7 @@ import re
 import pytest
 import torch
 from conftest import SITE
+from unrolled.models.heads import attention_weights
 from unrolled.teaching.moving import page_model
 
 PAGE = "chapters/20_transformer_lm.html"
@@ -31,15 +32,14 @@ def test_its_probabilities_and_its_attention_are_those_of_torch(text, page, pack
     model, vocab = packed
     page.fill(".u-model textarea", text)
     shown = page.evaluate("[...document.querySelectorAll('.u-next li')].map(i => +i.dataset.p)")
-    maps = []
-    with torch.no_grad():
-        ids = torch.tensor([[vocab.index(c) for c in "\n" + text]])
-        expected = model(ids, maps=maps)[0, -1].softmax(-1).sort(descending=True).values
+    ids = torch.tensor([[vocab.index(c) for c in "\n" + text]])
+    with torch.no_grad(), attention_weights(model) as weights:
+        expected = model(ids)[0, -1].softmax(-1).sort(descending=True).values
     torch.testing.assert_close(torch.tensor(shown), expected[: len(shown)], rtol=0, atol=1e-4)
     last = model.config.n_layers
     page.select_option(".u-l", str(last))
     page.select_option(".u-h", "2")
-    top = maps[-1][0, 1, -1].argmax().item()
+    top = weights[-1][0, 1, -1].argmax().item()
     first = re.search(r"\((\d+)\): ", page.inner_text(".u-model-says"))
     assert int(first[1]) == top + 1
 

@@ -22,8 +22,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from unrolled.models import pretrained
 from unrolled.models.attention import attend
-from unrolled.models.reference_weights import load_reference_weights
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import preset
 from unrolled.training.fit import FitConfig, fit, next_token_loss
@@ -200,7 +200,7 @@ def fit_against_plain_loop(
                 losses[name] = plain_loop(plain.to(device), source, n_steps, compiled=compiled)[0]
             else:
                 ours = gpt2(shape)
-                load_reference_weights(ours, plain.as_published(), "gpt2")
+                pretrained.load(ours, plain.as_published(), "gpt2")
                 history = fit(ours.to(device), source, config, progress=False).history
                 losses[name] = history.train_loss[0]
             taken[name].append(source.seconds() / (n_steps - warm))
@@ -261,7 +261,7 @@ def against_transformers(shape: tuple[int, ...], rounds: int = ROUNDS) -> None:
         )
     )  # fmt: skip
     ours = gpt2(shape)
-    load_reference_weights(ours, reference.state_dict(), "gpt2")
+    pretrained.load(ours, reference.state_dict(), "gpt2")
     tokens = torch.randint(vocab_size, (batch, length + 1))
 
     def their_logits(x: Tensor) -> Tensor:

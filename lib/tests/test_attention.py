@@ -10,9 +10,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.testing import assert_close
-from unrolled.models.attention import attend, masked_softmax
-from unrolled.models.masks import causal_mask, window_mask
+from unrolled.models.attention import attend
+from unrolled.models.masks import causal_mask, padding_mask, prepare, window_mask
 
 B, H, G, T, S, K, KV = 2, 6, 3, 5, 7, 11, 13
 DTYPE = torch.float64
@@ -50,7 +51,7 @@ def test_attention_by_hand(implementation):
 
 def test_the_weights_are_shown_by_hand():
     q, k = torch.tensor([[2.0, 0, 0, 0]]), torch.tensor([[math.log(3), 9, 0, 0], [0, 0, 5, 0]])
-    output, weights = attend(q, k, torch.eye(2), with_weights=True)
+    output, weights = attend(q, k, torch.eye(2), return_weights=True)
     close(weights, torch.tensor([[0.75, 0.25]]), 1e-14)
     close(output, weights, 0)
 
@@ -156,7 +157,7 @@ def test_the_scale_is_one_over_the_root_of_the_width_unless_given(implementation
 def test_masked_positions_get_exactly_zero_weight():
     q, k, v = qkv(B, H)
     mask = torch.rand(B, H, T, S) < 0.5
-    _, weights = attend(q, k, v, mask, with_weights=True)
+    _, weights = attend(q, k, v, mask, return_weights=True)
     assert not weights[~mask].any()
     sums = weights.sum(-1)
     close(sums, mask.any(-1).double())
@@ -198,12 +199,28 @@ def test_an_empty_row_changes_no_other(implementation, device):
         close(ours, theirs)
 
 
-def test_softmax_under_a_mask_by_hand():
-    scores = torch.tensor([[0.0, math.log(2), 1e9], [5.0, 5.0, 5.0], [1.0, 2.0, 3.0]])
-    mask = torch.tensor([[True, True, False], [True, True, True], [False, False, False]])
-    expected = torch.tensor([[1 / 3, 2 / 3, 0], [1 / 3, 1 / 3, 1 / 3], [0, 0, 0]])
-    close(masked_softmax(scores, mask), expected, 1e-15)
-    close(masked_softmax(scores), scores.softmax(-1), 0)
+def test_masked_scores_by_hand():
+    """Scores ln 1, ln 2 and a masked one; all masked: zeros."""
+    q, k, v = torch.ones(2, 1), torch.tensor([[0.0], [math.log(2)], [1e9]]), torch.eye(3)
+    mask = torch.tensor([[True, True, False], [False, False, False]])
+    output, weights = attend(q, k, v, mask, return_weights=True)
+    close(weights, torch.tensor([[1 / 3, 2 / 3, 0], [0, 0, 0]]), 1e-15)
+    close(output, weights, 1e-15)
+
+
+@both
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("biased", [False, True])
+def test_what_is_prepared_once_is_what_each_call_would_prepare(
+    implementation, causal, masked, biased
+):
+    q, k, v = qkv(B, H)
+    mask = torch.rand(B, 1, T, S) < 0.5 if masked else None
+    bias = torch.randn(H, T, S) if biased else None
+    ready = prepare(mask, bias, T, S, causal=causal)
+    expected = attend(q, k, v, mask, bias=bias, causal=causal, implementation=implementation)
+    close(attend(q, k, v, ready, implementation=implementation), expected, 0)
 
 
 @settings(max_examples=30, deadline=None)
@@ -293,7 +310,7 @@ def test_gradients_agree_with_finite_differences(implementation):
 def test_dropout_zeroes_its_share_of_weights_and_scales_the_others_up():
     q, k = torch.zeros(40, 50, K), torch.zeros(40, 101, K)
     v = torch.randn(40, 101, KV)
-    output, weights = attend(q, k, v, dropout=0.3, with_weights=True)
+    output, weights = attend(q, k, v, dropout=0.3, return_weights=True)
     close(weights.unique(), torch.tensor([0, 1 / 101 / 0.7]))
     share = (weights == 0).double().mean().item()
     assert abs(share - 0.3) < 5 * math.sqrt(0.3 * 0.7 / weights.numel())
@@ -340,8 +357,26 @@ def test_auto_takes_the_fused_kernel_unless_weights_are_asked_for(monkeypatch):
     monkeypatch.setattr(F, "scaled_dot_product_attention", spy)
     close(attend(q, k, v), expected)
     assert called == [True]
-    close(attend(q, k, v, with_weights=True)[0], expected, 0)
+    close(attend(q, k, v, return_weights=True)[0], expected, 0)
     assert called == [True]
+
+
+@pytest.mark.parametrize("form", ["causal", "grouped", "masked", "grouped and masked"])
+def test_no_kernel_that_holds_all_scores_is_needed(form, device):
+    """bfloat16, heads of 64, causal, four axes: the flash kernel; with a mask torch's efficient one
+    on a GPU. sdpa_kernel refuses to run when none of those allowed can.
+    """
+    length, groups = 128, 2 if "grouped" in form else 4
+    q, k, v = (torch.randn(2, n, length, 64, device=device) for n in (4, groups, groups))
+    real = torch.arange(length, device=device) < torch.tensor([[128], [77]], device=device)
+    mask = padding_mask(real) if "masked" in form else None
+    expected = attend(q, k, v, mask, causal=True, implementation="reference")
+    kernels = [SDPBackend.FLASH_ATTENTION]
+    if device == "cuda" and mask is not None:
+        kernels = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.CUDNN_ATTENTION]
+    with sdpa_kernel(kernels):
+        got = attend(*(x.bfloat16() for x in (q, k, v)), mask, causal=True)
+    close(got.to(expected), expected, 0.03)
 
 
 def tensors(*shapes):
@@ -355,21 +390,26 @@ def tensors(*shapes):
         (tensors((5, 3), (7, 3), (5, 3)), {}, ValueError, r"k \(…, S, K\)"),
         (tensors((2, 5, 3), (7, 3), (7, 3)), {}, ValueError, r"q \(2, 5, 3\), k \(7, 3\)"),
         (tensors((3,), (3,), (3,)), {}, ValueError, r"expected q \(…, T, K\)"),
-        (tensors((2, 5, 3), (3, 7, 3), (3, 7, 3)), {}, ValueError, "same axes before the last two"),
-        (tensors((2, 5, 3), (2, 7, 3), (1, 7, 3)), {}, ValueError, "same axes before the last two"),
+        (tensors((2, 5, 3), (3, 7, 3), (3, 7, 3)), {}, ValueError, "the leading axes equal"),
+        (tensors((2, 5, 3), (2, 7, 3), (1, 7, 3)), {}, ValueError, "the leading axes equal"),
         (
             tensors((1, 5, 2, 3), (1, 3, 7, 3), (1, 3, 7, 3)),
             {},
             ValueError,
-            "3 heads of keys and values do not divide 5 heads",
+            "G heads that divide H; got q \\(1, 5, 2, 3\\)",
         ),
         (
             tensors((2, 6, 2, 3), (3, 3, 7, 3), (3, 3, 7, 3)),
             {},
             ValueError,
-            "same axes before the last two",
+            "the leading axes equal",
         ),
-        (tensors((7, 3), (5, 3), (5, 3)), {"causal": True}, ValueError, "a key for every query"),
+        (
+            tensors((7, 3), (5, 3), (5, 3)),
+            {"causal": True},
+            ValueError,
+            "T = 7 queries and S = 5 keys",
+        ),
         (tensors(*[(5, 3)] * 3), {"mask": torch.zeros(5, 5)}, TypeError, "got torch.float32"),
         (
             tensors((5, 3), (7, 3), (7, 3)),
@@ -389,10 +429,12 @@ def tensors(*shapes):
             ValueError,
             r"bias \(3, 5, 5\) does not broadcast to the scores \(2, 5, 5\)",
         ),
+        (tensors(*[(5, 3)] * 3), {"bias": torch.ones(5, 5) > 0}, TypeError, "booleans are a mask"),
+        (tensors(*[(5, 3)] * 3), {"dropout": -0.1}, ValueError, "dropout must be at least 0"),
         (tensors(*[(5, 3)] * 3), {"implementation": "flash"}, ValueError, "got 'flash'"),
         (
             tensors(*[(5, 3)] * 3),
-            {"implementation": "fused", "with_weights": True},
+            {"implementation": "fused", "return_weights": True},
             ValueError,
             "never holds the weights",
         ),

@@ -51,12 +51,12 @@ def test_reads_is_the_weight_on_the_answer_where_no_other_answer_stands():
     with torch.no_grad():  # head 1: place i reads i, 11 − i and i − 1 alike; head 2 reads all alike
         model.symbols.weight.zero_()
         model.places.weight.copy_(torch.eye(heads.LENGTH, heads.WIDTH))
-        for linear in (model.attention.q_proj, model.attention.kv_proj):
+        for linear in (model.attention.q_proj, model.attention.k_proj, model.attention.v_proj):
             linear.weight.zero_()
             linear.bias.zero_()
         asks = sum(np.eye(12)[row] for row in heads.sources(2)) + np.eye(12)
         model.attention.q_proj.weight[:12, :12] = 200 * torch.from_numpy(asks > 0).T
-        model.attention.kv_proj.weight[:12, :12] = torch.eye(12)
+        model.attention.k_proj.weight[:12, :12] = torch.eye(12)
     reads = heads.score(model)["reads"]
     assert_close(reads[0], [1 / 3, 1 / 3], atol=1e-6, rtol=0)
     assert_close(reads[1], [1 / 12, 1 / 12], atol=1e-6, rtol=0)

@@ -111,11 +111,13 @@ def test_gradients_of_a_norm_agree_with_finite_differences(kind, implementation)
 
 @pytest.mark.parametrize("kind", [LayerNorm, RMSNorm])
 def test_impossible_norms_are_refused(kind):
-    with pytest.raises(ValueError, match="width of at least 1 and eps ≥ 0, got 0 and"):
+    with pytest.raises(ValueError, match="width must be at least 1, got 0"):
         kind(0)
-    with pytest.raises(ValueError, match="got 7 and -1"):
+    with pytest.raises(ValueError, match="eps must be at least 0, got -1"):
         kind(7, eps=-1)
-    with pytest.raises(ValueError, match="auto, reference or fused, got 'apex'"):
+    with pytest.raises(ValueError, match="eps must be finite, got nan"):
+        kind(7, eps=math.nan)
+    with pytest.raises(ValueError, match="one of auto, reference, fused, got 'apex'"):
         kind(7, implementation="apex")
     for implementation in ("reference", "fused"):
         with pytest.raises(ValueError, match=r"expected \(…, 7\), got \(3, 1\)"):
@@ -187,19 +189,6 @@ def test_each_position_is_on_its_own(activation):
     close(module(x)[1, 2], module(x[1, 2]), 1e-14)
 
 
-def test_dropout_acts_between_the_maps_in_training_only():
-    module = FeedForward(D, 1000, activation="relu", bias=False, dropout=0.25)
-    with torch.no_grad():
-        module.up.weight.fill_(1)
-        module.down.weight.fill_(0.001)
-    x = torch.ones(2000, D)
-    kept = module(x)[:, 0] * 750 / D  # of 1000 entries, scaled up by 1 / 0.75
-    spread = math.sqrt(1000 * 0.25 * 0.75)
-    assert abs(kept.mean() - 750) < 5 * spread / math.sqrt(2000)
-    assert abs(kept.std() / spread - 1) < 5 / math.sqrt(2 * 2000)
-    close(module.eval()(x), torch.full((2000, D), float(D)), 1e-10)
-
-
 def test_parameters_are_as_many_as_the_formula_says():
     count = sum(p.numel() for p in FeedForward(D, HIDDEN).parameters())
     assert count == 2 * D * HIDDEN + HIDDEN + D
@@ -210,9 +199,9 @@ def test_parameters_are_as_many_as_the_formula_says():
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        ((D, HIDDEN), {"activation": "tanh"}, "one of .*'relu'.*'swiglu'.*, got 'tanh'"),
-        ((0, HIDDEN), {}, "d_model=0, d_ff=11"),
-        ((D, 0), {}, "d_model=7, d_ff=0"),
+        ((D, HIDDEN), {"activation": "tanh"}, "one of relu, .*swiglu, got 'tanh'"),
+        ((0, HIDDEN), {}, "d_model must be at least 1, got 0"),
+        ((D, 0), {}, "d_ff must be at least 1, got 0"),
     ],
 )
 def test_impossible_feed_forward_layers_are_refused(arguments, options, message):

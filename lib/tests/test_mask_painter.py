@@ -16,7 +16,7 @@ MASKS = {"causal": causal_mask(3)}
 def test_the_still_has_the_weights_of_the_first_mask(displayed):
     mask_painter.paint(WORDS, Q, K, V, masks=MASKS, caption="What it says.")
     (bundle,) = displayed
-    _, weights = attend(Q, K, V, MASKS["causal"], with_weights=True)
+    _, weights = attend(Q, K, V, MASKS["causal"], return_weights=True)
     row = ", ".join(f"{100 * x:.0f}" for x in weights[2].tolist())
     assert f"b: {row}." in bundle["text/plain"]
     assert f">{100 * weights[2, 1]:.0f}</td>" in bundle["text/html"]

@@ -9,7 +9,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch._dynamo.testing import CompileCounter
 from torch.testing import assert_close
+from unrolled.models.masks import distances
 from unrolled.models.positions import (
     RelativeBias,
     Rotary,
@@ -39,7 +41,7 @@ def test_sinusoidal_positions_by_hand():
 def test_sinusoidal_positions_are_the_formula(device):
     p, i = np.arange(23)[:, None], np.arange(5)
     angles = p / 10_000 ** (2 * i / 10)
-    got = sinusoidal(23, 10, device=device)
+    got = sinusoidal(torch.arange(23, device=device), 10)
     assert got.device.type == device
     close(got[:, 0::2].cpu(), torch.as_tensor(np.sin(angles)))
     close(got[:, 1::2].cpu(), torch.as_tensor(np.cos(angles)))
@@ -58,17 +60,18 @@ def test_moving_on_by_some_positions_is_one_linear_map(half, step, base):
     close((table**2).sum(-1), torch.full((60,), float(half)), 1e-10)  # all of one length
 
 
-def test_sinusoidal_positions_may_begin_later_and_have_the_default_dtype():
-    close(sinusoidal(7, 6, start=11), sinusoidal(18, 6)[11:], 0)
+def test_sinusoidal_positions_may_be_any_and_have_the_default_dtype():
+    positions = torch.tensor([[3, 0, 17], [5, 5, 1]])
+    close(sinusoidal(positions, 6), sinusoidal(18, 6)[positions], 0)
     assert sinusoidal(0, 6).shape == (0, 6)
     torch.set_default_dtype(torch.float32)
     assert sinusoidal(3, 6).dtype == torch.float32
 
 
-@pytest.mark.parametrize(("n", "d_model"), [(3, 5), (3, 0), (-1, 4)])
-def test_sinusoidal_positions_need_an_even_width(n, d_model):
-    with pytest.raises(ValueError, match=f"even d_model ≥ 2, got {n} and {d_model}"):
-        sinusoidal(n, d_model)
+@pytest.mark.parametrize(("d_model", "message"), [(5, "even d_model, got 5"), (0, "at least 2")])
+def test_sinusoidal_positions_need_an_even_width(d_model, message):
+    with pytest.raises(ValueError, match=message):
+        sinusoidal(3, d_model)
 
 
 # --- ALiBi ---------------------------------------------------------------------------------------
@@ -147,13 +150,15 @@ def test_two_directions_have_buckets_of_their_own():
 
 def test_the_bias_is_read_from_the_table_by_head_query_and_key(device):
     bias = RelativeBias(H, n_buckets=8, max_distance=16).to(device)
-    got = bias(T, S)
+    behind = distances(T, S, device=device)
+    got = bias(behind)
     assert got.shape == (H, T, S)
     for i in range(T):
         for j in range(S):
             bucket = bias.bucket(torch.tensor(i + S - T - j))
             close(got[:, i, j], bias.table.weight[bucket.to(device)], 0)
-    close(got, bias(S)[:, -T:], 0)
+    two = torch.stack([behind, behind + 1])[:, None]  # (B, 1, T, S)
+    close(bias(two), torch.stack([got, bias(behind + 1)]), 0)
 
 
 @settings(max_examples=25, deadline=None)
@@ -171,7 +176,7 @@ def test_buckets_are_all_in_the_table_and_never_decrease_with_distance(half, mor
 
 def test_gradients_of_the_table_count_its_readers():
     bias = RelativeBias(H, n_buckets=4, max_distance=3)
-    bias(T).sum().backward()
+    bias(distances(T)).sum().backward()
     buckets = bias.bucket(torch.arange(T)[:, None] - torch.arange(T))
     expected = torch.bincount(buckets.flatten(), minlength=4).double()
     close(bias.table.weight.grad, expected[:, None].expand(4, H), 0)
@@ -206,7 +211,9 @@ def test_rotary_multiplies_complex_pairs_by_a_phase(layout, start, device):
     x = torch.randn(B, H, T, K, device=device)
     angles = torch.arange(start, start + T)[:, None] * 100.0 ** (-torch.arange(0, K, 2) / K)
     phase = torch.polar(torch.ones_like(angles), angles).to(device)
-    got = Rotary(K, base=100.0, layout=layout)(x, start)
+    got = Rotary(K, base=100.0, layout=layout).to(device)(
+        x, torch.arange(start, start + T, device=device)
+    )
     close(as_complex(got, layout), as_complex(x, layout) * phase)
 
 
@@ -232,7 +239,9 @@ def test_rotary_is_llamas(transformers):
     cos, sin = LlamaRotaryEmbedding(config)(q, positions)
     rotary = Rotary(K, base=500.0)
     for ours, theirs in zip(
-        (rotary(q, 3), rotary(k, 3)), apply_rotary_pos_emb(q, k, cos, sin), strict=True
+        (rotary(q, positions[0]), rotary(k, positions)),
+        apply_rotary_pos_emb(q, k, cos, sin),
+        strict=True,
     ):
         close(ours, theirs, 1e-5)  # their angles are float32
 
@@ -252,10 +261,11 @@ def test_products_depend_on_the_distance_only(layout, pairs, gap, m, move, seed)
     rotary = Rotary(2 * pairs, layout=layout)
 
     def product(at):
-        return (rotary(q, at) * rotary(k, at + gap)).sum()
+        places = torch.tensor([[at], [at + gap]])
+        return (rotary(q, places[0]) * rotary(k, places[1])).sum()
 
     close(product(m), product(m + move), 1e-11)
-    close(rotary(q, m).norm(), q.norm())
+    close(rotary(q, torch.tensor([m])).norm(), q.norm())
 
 
 def test_the_two_layouts_are_one_up_to_the_order_of_entries():
@@ -268,41 +278,65 @@ def test_the_two_layouts_are_one_up_to_the_order_of_entries():
 @layouts
 def test_only_the_first_entries_turn_where_a_width_is_given(layout):
     x = torch.randn(B, H, T, K)
-    got = Rotary(K, width=6, layout=layout)(x)
+    got = Rotary(K, rotary_dim=6, layout=layout)(x)
     close(got[..., 6:], x[..., 6:], 0)
     close(got[..., :6], Rotary(6, layout=layout)(x[..., :6]), 0)
 
 
-def test_rotary_keeps_its_tables_apart():
-    """One module is asked for other starts, lengths and dtypes, one after the other."""
+@layouts
+def test_positions_may_be_any_for_each_sequence(layout):
+    """Two packed documents begin at 0 each; another sequence begins late."""
+    rotary, x = Rotary(K, layout=layout), torch.randn(B, H, T, K)
+    places = torch.tensor([[0, 1, 0, 1, 2], [90, 91, 7, 7, 0]])
+    got = rotary(x, places)
+    for b in range(B):
+        for t in range(T):
+            close(got[b, :, t], rotary(x[b, :, t : t + 1], places[b, t : t + 1])[:, 0], 0)
+
+
+def test_tables_are_exact_in_every_dtype_and_in_no_state_dict():
     rotary, x = Rotary(K), torch.randn(T, K)
-    rotary(x, 2)
-    close(rotary(x, 3), Rotary(K)(x, 3), 0)
-    close(rotary(x[:2], 3), Rotary(K)(x[:2], 3), 0)
-    assert rotary(x[:2].float(), 3).dtype == torch.float32
+    far = torch.arange(4000, 4000 + T)
+    exact = rotary(x, far)
+    assert not rotary.state_dict()
+    assert rotary(x.float()).dtype == torch.float32
+    close(rotary.half().float().double()(x, far), exact, 0)
 
 
-def test_a_table_made_in_inference_mode_serves_training():
-    rotary, x = Rotary(K), torch.randn(T, K, requires_grad=True)
-    with torch.inference_mode():
-        rotary(x)
-    rotary(x).sum().backward()
-    assert x.grad.any()
+def test_a_position_beyond_the_context_is_refused():
+    rotary, x = Rotary(K, context_length=9), torch.randn(T, K)
+    close(rotary(x, torch.arange(4, 9)), Rotary(K)(x, torch.arange(4, 9)), 0)
+    with pytest.raises(IndexError):
+        rotary(x, torch.arange(5, 10))
+    with pytest.raises(ValueError, match="with T ≤ 9, got"):
+        rotary(torch.randn(10, K))
+
+
+def test_compiled_it_serves_every_start_and_length_without_compiling_again():
+    frames = CompileCounter()
+    rotary = Rotary(K)
+    torch._dynamo.reset()
+    compiled = torch.compile(rotary, backend=frames, dynamic=True)
+    for start, length in ((0, 5), (7, 5), (100, 6), (3, 11)):
+        x, places = torch.randn(B, H, length, K), torch.arange(start, start + length)
+        close(compiled(x, places), rotary(x, places), 0)
+    assert frames.frame_count == 1
 
 
 @layouts
 def test_gradients_of_a_rotation_agree_with_finite_differences(layout):
     x = torch.randn(2, 3, 6, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda x: Rotary(6, layout=layout, width=4)(x, 5), x)
+    assert torch.autograd.gradcheck(lambda x: Rotary(6, layout=layout, rotary_dim=4)(x), x)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"head_dim": 5}, "even and at most head_dim=5, got 5"),
-        ({"head_dim": 8, "width": 3}, "even and at most head_dim=8, got 3"),
-        ({"head_dim": 8, "width": 10}, "even and at most head_dim=8, got 10"),
-        ({"head_dim": 8, "width": 0}, "even and at most head_dim=8, got 0"),
+        ({"head_dim": 5}, "rotary_dim must be even, got 5"),
+        ({"head_dim": 8, "rotary_dim": 3}, "rotary_dim must be even, got 3"),
+        ({"head_dim": 8, "rotary_dim": 10}, "at least 2 and at most 8, got 10"),
+        ({"head_dim": 8, "rotary_dim": 0}, "at least 2 and at most 8, got 0"),
+        ({"head_dim": 8, "base": 0.0}, "base must be above 0, got 0.0"),
         ({"head_dim": 8, "layout": "split"}, "layout must be one of .* got 'split'"),
     ],
 )
@@ -312,5 +346,5 @@ def test_impossible_rotations_are_refused(options, message):
 
 
 def test_rotary_refuses_another_width():
-    with pytest.raises(ValueError, match=r"expected \(…, T, 8\), got \(5, 6\)"):
+    with pytest.raises(ValueError, match=r"expected \(…, T, 8\) .*, got \(5, 6\)"):
         Rotary(8)(torch.zeros(5, 6))

@@ -30,14 +30,14 @@ def ship(name: str, model: TransformerLM, folder: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("changes", [{}, {"tied": False}, {"position": "rotary"}])
+@pytest.mark.parametrize("changes", [{}, {"tie_embeddings": False}, {"position": "rotary"}])
 def test_what_is_saved_comes_back_in_half_precision(changes, tmp_path):
     ours = model(**changes)
     ship("any", ours, tmp_path)
     again = trained.load("any", tmp_path)
     assert again.config == ours.config
     assert not again.training
-    assert (again.head.weight is again.embedding.weight) == ours.config.tied
+    assert (again.head.weight is again.embedding.weight) == ours.config.tie_embeddings
     for parameter, saved in zip(ours.parameters(), again.parameters(), strict=True):
         torch.testing.assert_close(saved, parameter.half().float(), rtol=0, atol=0)
     torch.testing.assert_close(again(TOKENS), ours(TOKENS), rtol=0.02, atol=0.02)

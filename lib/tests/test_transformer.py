@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import math
-from dataclasses import FrozenInstanceError, fields, replace
+from dataclasses import FrozenInstanceError, asdict, fields
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from torch._dynamo.testing import CompileCounter
 from torch.nn import functional as F
 from torch.testing import assert_close
+from unrolled.models import attention as attention_module
+from unrolled.models import masks, pretrained
+from unrolled.models import transformer as transformer_module
 from unrolled.models.block import Block
 from unrolled.models.encoder_decoder import EncoderDecoder
+from unrolled.models.heads import attention_weights
 from unrolled.models.kv_cache import KVCache
 from unrolled.models.masks import causal_mask, padding_mask
-from unrolled.models.positions import Rotary, sinusoidal
+from unrolled.models.positions import sinusoidal
 from unrolled.models.transformer import Encoder, Stack, TransformerLM
 from unrolled.models.transformer_config import POSITIONS, PRESETS, TransformerConfig, preset
 from unrolled.teaching.behaviour import (
@@ -33,15 +38,15 @@ from unrolled.teaching.behaviour import (
 V, D, H, HIDDEN, LAYERS, B, T, S, CONTEXT = 23, 12, 3, 19, 2, 5, 7, 11, 17
 DTYPE = torch.float64
 every_position = pytest.mark.parametrize("position", POSITIONS)
-both_places = pytest.mark.parametrize("norm_place", ["pre", "post"])
+both_places = pytest.mark.parametrize("norm_first", [True, False])
 # Besides the seven kinds of position: what else changes who reads whom.
 VARIANTS = {
     "window": {"window": 3, "position": "rotary"},
     "grouped": {"n_kv_heads": 1, "position": "alibi"},
-    "parallel": {"parallel": True, "bias": False, "activation": "swiglu"},
-    "embedding norm": {"embedding_norm": True, "norm": "rms", "tied": False},
-    "narrow heads": {"head_dim": 10, "position": "rotary", "rotary_width": 6},
-    "2017": {"norm_place": "post", "position": "sinusoidal", "scale_embedding": True},
+    "gated": {"bias": False, "activation": "swiglu", "window": 2, "position": "alibi"},
+    "embedding norm": {"embedding_norm": True, "norm": "rms", "tie_embeddings": False},
+    "narrow heads": {"head_dim": 10, "position": "rotary", "rotary_dim": 6},
+    "2017": {"norm_first": False, "position": "sinusoidal", "scale_embedding": True},
     "t5": {"norm": "rms", "position": "relative", "scale_scores": False, "scale_logits": True,
            "n_buckets": 8, "max_distance": 6},
 }  # fmt: skip
@@ -80,17 +85,20 @@ def lengths_mask(*lengths, width=T):
 # --- configuration -------------------------------------------------------------------------------
 
 
-def test_a_configuration_knows_the_widths_that_follow():
-    c = config(d_ff=None, position="rotary")
-    assert (c.width, c.inner, c.turned) == (4, 48, 4)
-    c = config(head_dim=10, d_ff=19, rotary_width=6, position="rotary")
-    assert (c.width, c.inner, c.turned) == (10, 19, 6)
+def test_a_configuration_fills_in_what_follows():
+    c = config(d_ff=None, position="rotary", dropout=0.1, residual_dropout=0.0)
+    assert (c.n_kv_heads, c.head_dim, c.d_ff, c.rotary_dim) == (3, 4, 48, 4)
+    assert (c.attention_dropout, c.residual_dropout, c.embedding_dropout) == (0.1, 0.0, 0.1)
+    c = config(head_dim=10, d_ff=19, rotary_dim=6, position="rotary")
+    assert (c.head_dim, c.d_ff, c.rotary_dim) == (10, 19, 6)
 
 
 def test_a_configuration_cannot_be_changed_but_replaced():
     with pytest.raises(FrozenInstanceError):
         config().d_model = 24
-    assert replace(config(), d_model=24).width == 8
+    c = config(d_ff=None).replace(d_model=24)
+    assert (c.head_dim, c.d_ff, c.replace(n_heads=2).head_dim) == (8, 96, 12)
+    assert TransformerConfig(**asdict(c)) == c
 
 
 @pytest.mark.parametrize(
@@ -98,36 +106,42 @@ def test_a_configuration_cannot_be_changed_but_replaced():
     [
         ({"n_heads": 5}, "n_heads=5 does not divide d_model=12"),
         ({"n_kv_heads": 2}, "n_kv_heads=2 does not divide n_heads=3"),
-        ({"norm": "batch"}, "norm must be layer or rms, got 'batch'"),
-        ({"norm_place": "both"}, "norm_place must be pre or post, got 'both'"),
-        ({"parallel": True, "norm_place": "post"}, "parallel blocks have their norm before"),
+        ({"norm_first": "post"}, "norm_first must be one of True, False, got 'post'"),
+        ({"norm": "batch"}, "norm must be one of layer, rms, got 'batch'"),
         ({"position": "absolute"}, "position must be one of .* got 'absolute'"),
         ({"activation": "tanh"}, "activation must be one of .* got 'tanh'"),
-        ({"dropout": 1.0}, r"dropout must lie in \[0, 1\), got 1.0"),
-        ({"init_std": -1.0}, "init_std and norm_eps must be at least 0"),
+        ({"implementation": "fast"}, "implementation must be one of .* got 'fast'"),
+        ({"dropout": 1.0}, "dropout must be at least 0 and below 1, got 1.0"),
+        ({"attention_dropout": -0.1}, "attention_dropout must be at least 0 and below 1"),
+        ({"init_std": -1.0}, "init_std must be at least 0, got -1.0"),
+        ({"norm_eps": math.nan}, "norm_eps must be finite, got nan"),
+        ({"rope_theta": 0}, "rope_theta must be above 0, got 0"),
         ({"d_model": 15, "position": "sinusoidal"}, "an even d_model, got 15"),
-        ({"head_dim": 5, "position": "rotary"}, "even and at most the head's, got 5 of 5"),
-        ({"rotary_width": 6, "position": "rotary"}, "at most the head's, got 6 of 4"),
-        ({"rotary_width": 3, "position": "rotary-interleaved"}, "got 3 of 4"),
-        ({"n_layers": 0}, "every size must be at least 1, in .*n_layers=0"),
-        ({"window": 0}, "every size must be at least 1, in .*window=0"),
-        ({"vocab_size": 0}, "vocab_size=0"),
-        ({"context_length": 0}, "context_length=0"),
-        ({"d_ff": 0}, "d_ff=0"),
-        ({"head_dim": 0}, "head_dim=0"),
-        ({"n_kv_heads": 0}, "n_kv_heads=0"),
+        ({"head_dim": 5, "position": "rotary"}, "even and at most head_dim=5, got 5"),
+        ({"rotary_dim": 6, "position": "rotary"}, "at most head_dim=4, got 6"),
+        ({"rotary_dim": 3, "position": "rotary-interleaved"}, "head_dim=4, got 3"),
+        *(({name: 0}, f"{name} must be at least 1, got 0") for name in (
+            "n_layers", "window", "vocab_size", "context_length", "d_ff", "head_dim",
+            "n_kv_heads", "n_buckets")),
     ],
-)
+)  # fmt: skip
 def test_settings_that_exclude_each_other_are_refused_with_the_numbers(changes, message):
     with pytest.raises(ValueError, match=message):
         config(**changes)
 
 
+@pytest.mark.parametrize("name", ["n_layers", "window", "d_ff", "n_token_types", "max_distance"])
+@pytest.mark.parametrize("value", [2.5, math.nan, "3"])
+def test_sizes_are_whole_numbers(name, value):
+    with pytest.raises(TypeError, match=f"{name} must be an integer, got"):
+        config(**{name: value})
+
+
 def test_presets_are_found_by_name_and_may_be_changed():
     assert preset("gpt2") == PRESETS["gpt2"]
     small = preset("gpt2", n_layers=2, d_model=24)
-    assert (small.n_layers, small.d_model, small.n_heads) == (2, 24, 12)
-    with pytest.raises(KeyError, match="no preset 'gpt5'; there are transformer-2017, gpt,"):
+    assert (small.n_layers, small.d_model, small.n_heads, small.d_ff) == (2, 24, 12, 96)
+    with pytest.raises(KeyError, match="no preset 'gpt5'; there are transformer-2017, bert-base,"):
         preset("gpt5")
     with pytest.raises(ValueError, match="n_heads=12 does not divide d_model=25"):
         preset("gpt2", d_model=25)
@@ -135,42 +149,34 @@ def test_presets_are_found_by_name_and_may_be_changed():
         preset("gpt2", width=3)
 
 
-# Counted as the published weights are, position tables included. Those of 2020 and 2022 are
-# published as 175.0, 175 and 540.35 thousand million; OPT's own table has two rows more.
+# Counted as the published weights are, position tables included, BERT's without its two heads.
 PUBLISHED = {
-    "gpt": 116_534_784,
-    "gpt2": 124_439_808,
-    "gpt2-medium": 354_823_168,
-    "gpt2-large": 774_030_080,
-    "gpt2-xl": 1_557_611_200,
-    "gpt3": pytest.approx(175.0e9, rel=3e-3),
-    "opt-125m": 125_239_296 - 2 * 768,
-    "opt-175b": pytest.approx(175e9, rel=3e-3),
-    "palm-540b": pytest.approx(540.35e9, rel=2e-5),
-    "bloom-176b": 176_247_271_424,
-    "llama-7b": 6_738_415_616,
-    "llama-13b": 13_015_864_320,
-    "llama2-70b": 68_976_648_192,
-    "t5-small": 60_506_624,
-    "t5-base": 222_903_552,
-    "t5-v1.1-base": 247_577_856,
-    "transformer-2017": pytest.approx(65e6, rel=0.04),  # its vocabulary is "about 37 000"
+    "bert-base": (Encoder, 109_482_240 - 590_592),
+    "gpt2": (TransformerLM, 124_439_808),
+    "gpt3": (TransformerLM, pytest.approx(175.0e9, rel=3e-3)),
+    "llama-7b": (TransformerLM, 6_738_415_616),
+    "llama2-70b": (TransformerLM, 68_976_648_192),
+    "t5-small": (EncoderDecoder, 60_506_624),
+    # its vocabulary is "about 37 000"
+    "transformer-2017": (EncoderDecoder, pytest.approx(65e6, rel=0.04)),
 }
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_presets_have_as_many_parameters_as_published(name):
-    two_sided = name.startswith("t5") or name == "transformer-2017"
+    kind, expected = PUBLISHED[name]
     with torch.device("meta"):  # shapes without numbers
-        model = (EncoderDecoder if two_sided else TransformerLM)(PRESETS[name])
-    assert sum(parameter.numel() for parameter in model.parameters()) == PUBLISHED[name]
+        model = kind(PRESETS[name])
+    assert sum(parameter.numel() for parameter in model.parameters()) == expected
 
 
 # --- initialisation ------------------------------------------------------------------------------
 
 
 def test_matrices_begin_with_the_spread_asked_for_and_the_last_of_each_layer_smaller():
-    model = TransformerLM(config(d_model=120, d_ff=480, init_std=0.3, n_layers=8, tied=False))
+    model = TransformerLM(
+        config(d_model=120, d_ff=480, init_std=0.3, n_layers=8, tie_embeddings=False)
+    )
     for name, parameter in model.named_parameters():
         if name.endswith("bias"):
             assert not parameter.any()
@@ -203,27 +209,11 @@ def test_a_fresh_model_knows_nothing():
 # --- blocks and stacks are torch's ---------------------------------------------------------------
 
 
-def copy_block(theirs: nn.Module, ours: Block, cross: bool) -> None:
-    """The weights of torch's encoder or decoder layer."""
-    attentions = [(theirs.self_attn, ours.attention)]
-    norms = [ours.norm_attention, ours.norm_feed_forward]
-    if cross:
-        attentions.append((theirs.multihead_attn, ours.cross))
-        norms.insert(1, ours.norm_cross)
-    for a, b in attentions:
-        biases = None if a.in_proj_bias is None else {"qkv": a.in_proj_bias, "o": a.out_proj.bias}
-        b.load(qkv=a.in_proj_weight, o=a.out_proj.weight, biases=biases)
-    for n, norm in enumerate(norms, 1):
-        norm.load_state_dict(getattr(theirs, f"norm{n}").state_dict())
-    ours.feed_forward.up.load_state_dict(theirs.linear1.state_dict())
-    ours.feed_forward.down.load_state_dict(theirs.linear2.state_dict())
-
-
-def torchs_layer(kind, norm_place, activation, bias=True):
+def torchs_layer(kind, norm_first, activation, bias=True):
     """In training mode, where torch takes no shortcut; without dropout it computes the same."""
     return kind(
         D, H, HIDDEN, dropout=0.0, activation=activation, batch_first=True,
-        norm_first=norm_place == "pre", bias=bias,
+        norm_first=norm_first, bias=bias,
     )  # fmt: skip
 
 
@@ -241,13 +231,13 @@ def equal_with_gradients(ours, theirs, inputs, tolerance=1e-12):
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("masked", [False, True])
-def test_a_block_is_torchs_encoder_layer(norm_place, activation, bias, masked, device):
-    theirs = torchs_layer(nn.TransformerEncoderLayer, norm_place, activation, bias)
+def test_a_block_is_torchs_encoder_layer(norm_first, activation, bias, masked, device):
+    theirs = torchs_layer(nn.TransformerEncoderLayer, norm_first, activation, bias)
     theirs = randomised(theirs).to(device)
     block = Block(
-        config(norm_place=norm_place, activation=activation, bias=bias), causal=masked
+        config(norm_first=norm_first, activation=activation, bias=bias), causal=masked
     ).to(device)
-    copy_block(theirs, block, cross=False)
+    pretrained.load(block, theirs.state_dict(), "torch")
     x = torch.randn(B, T, D, device=device, requires_grad=True)
     real = lengths_mask(7, 4, 1, 6, 2).to(device) if masked else None
     may_not = ~causal_mask(T, device=device) if masked else None  # torch: True = may not attend
@@ -262,11 +252,11 @@ def test_a_block_is_torchs_encoder_layer(norm_place, activation, bias, masked, d
 
 @both_places
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
-def test_a_block_with_a_source_is_torchs_decoder_layer(norm_place, activation, device):
-    theirs = torchs_layer(nn.TransformerDecoderLayer, norm_place, activation)
+def test_a_block_with_a_source_is_torchs_decoder_layer(norm_first, activation, device):
+    theirs = torchs_layer(nn.TransformerDecoderLayer, norm_first, activation)
     theirs = randomised(theirs).to(device)
-    block = Block(config(norm_place=norm_place, activation=activation), causal=True, cross=True)
-    copy_block(theirs, block.to(device), cross=True)
+    block = Block(config(norm_first=norm_first, activation=activation), causal=True, cross=True)
+    pretrained.load(block.to(device), theirs.state_dict(), "torch")
     x = torch.randn(B, T, D, device=device, requires_grad=True)
     source = torch.randn(B, S, D, device=device, requires_grad=True)
     real, read = lengths_mask(7, 4, 1, 6, 2), lengths_mask(11, 1, 5, 3, 2, width=S)
@@ -282,21 +272,21 @@ def test_a_block_with_a_source_is_torchs_decoder_layer(norm_place, activation, d
 
 
 @both_places
-def test_stacks_are_torchs_encoder_and_decoder(norm_place, device):
-    c = config(norm_place=norm_place, activation="relu", position="none", n_layers=3)
-    pre = norm_place == "pre"  # torch leaves it to its user to add the last norm
+def test_stacks_are_torchs_encoder_and_decoder(norm_first, device):
+    c = config(norm_first=norm_first, activation="relu", position="none", n_layers=3)
+    pre = norm_first  # torch leaves it to its user to add the last norm
     lasts = [nn.LayerNorm(D) if pre else None for _ in range(2)]
     encoder = nn.TransformerEncoder(
-        torchs_layer(nn.TransformerEncoderLayer, norm_place, "relu"), 3, lasts[0],
+        torchs_layer(nn.TransformerEncoderLayer, norm_first, "relu"), 3, lasts[0],
         enable_nested_tensor=False,
     )  # fmt: skip
-    layer = torchs_layer(nn.TransformerDecoderLayer, norm_place, "relu")
+    layer = torchs_layer(nn.TransformerDecoderLayer, norm_first, "relu")
     decoder = nn.TransformerDecoder(layer, 3, lasts[1])
     ours = Stack(c, causal=False).to(device), Stack(c, causal=True, cross=True).to(device)
     for theirs, stack in zip((encoder, decoder), ours, strict=True):
         randomised(theirs).to(device)
         for a, b in zip(theirs.layers, stack.blocks, strict=True):
-            copy_block(a, b, cross=theirs is decoder)
+            pretrained.load(b, a.state_dict(), "torch")
         if pre:
             stack.final_norm.load_state_dict(theirs.norm.state_dict())
     x = torch.randn(B, S, D, device=device, requires_grad=True)
@@ -308,27 +298,9 @@ def test_stacks_are_torchs_encoder_and_decoder(norm_place, device):
     )
 
 
-def test_a_parallel_block_by_hand():
-    """x = (1, 3), normed (−1, 1). Attention over one token: −4n = (4, −4). Feed-forward:
-    3 · relu(n) = (0, 3). One after the other, it would have read (5, −1) normed, and given (3, 0).
-    """
-    c = config(
-        d_model=2, n_heads=1, d_ff=2, activation="relu", parallel=True, bias=False, norm_eps=0.0
-    )
-    block, one = Block(c, causal=True), torch.eye(2)
-    block.attention.load(q=one, k=one, v=-4 * one, o=one)
-    with torch.no_grad():
-        block.feed_forward.up.weight.copy_(one)
-        block.feed_forward.down.weight.copy_(3 * one)
-    close(block(torch.tensor([[[1.0, 3]]])), torch.tensor([[[5.0, 2]]]), 1e-14)
-    sequential = Block(replace(c, parallel=False), causal=True)
-    sequential.load_state_dict(block.state_dict(), strict=False)
-    close(sequential(torch.tensor([[[1.0, 3]]])), torch.tensor([[[8.0, -1]]]), 1e-14)
-
-
 @both_places
-def test_gradients_of_a_block_agree_with_finite_differences(norm_place):
-    c = config(d_model=4, n_heads=2, n_kv_heads=1, d_ff=3, norm_place=norm_place)
+def test_gradients_of_a_block_agree_with_finite_differences(norm_first):
+    c = config(d_model=4, n_heads=2, n_kv_heads=1, d_ff=3, norm_first=norm_first)
     block = randomised(Block(c, causal=True, cross=True))
     names = [name for name, _ in block.named_parameters()]
 
@@ -346,8 +318,8 @@ def test_gradients_of_a_block_agree_with_finite_differences(norm_place):
 
 @every_position
 @both_places
-def test_no_output_reads_a_later_token(position, norm_place, device):
-    model = language_model(position=position, norm_place=norm_place).to(device)
+def test_no_output_reads_a_later_token(position, norm_first, device):
+    model = language_model(position=position, norm_first=norm_first).to(device)
     check_causal(model, tokens().to(device))
     x = model.embed(tokens().to(device)).detach().requires_grad_()
     for i in range(T):
@@ -363,8 +335,8 @@ def test_variants_read_no_later_token_either(variant):
 
 @every_position
 @both_places
-def test_reading_in_pieces_is_reading_at_once(position, norm_place, device):
-    model = language_model(position=position, norm_place=norm_place).to(device)
+def test_reading_in_pieces_is_reading_at_once(position, norm_first, device):
+    model = language_model(position=position, norm_first=norm_first).to(device)
     check_cache(model, tokens().to(device), tolerance=1e-10)
 
 
@@ -401,7 +373,7 @@ def test_the_order_of_tokens_matters_where_there_are_positions(position):
     per_group=st.integers(1, 3),
     half=st.integers(1, 3),
     position=st.sampled_from(POSITIONS),
-    norm_place=st.sampled_from(["pre", "post"]),
+    norm_first=st.booleans(),
     norm=st.sampled_from(["layer", "rms"]),
     activation=st.sampled_from(["relu", "gelu", "swiglu"]),
     window=st.sampled_from([None, 1, 3]),
@@ -410,13 +382,13 @@ def test_the_order_of_tokens_matters_where_there_are_positions(position):
     seed=st.integers(0, 99),
 )
 def test_any_model_is_causal_and_reads_in_pieces(
-    groups, per_group, half, position, norm_place, norm, activation, window, bias, cut, seed
+    groups, per_group, half, position, norm_first, norm, activation, window, bias, cut, seed
 ):
     torch.manual_seed(seed)
     heads = groups * per_group
     model = language_model(
         n_heads=heads, n_kv_heads=groups, d_model=2 * half * heads, position=position,
-        norm_place=norm_place, norm=norm, activation=activation, window=window, bias=bias,
+        norm_first=norm_first, norm=norm, activation=activation, window=window, bias=bias,
     )  # fmt: skip
     x = tokens(2, T)
     logits = model(x)
@@ -439,19 +411,20 @@ def test_a_window_reaches_so_far_per_layer_and_no_further():
     assert gradient[:, 2:].any(-1).all()
 
 
-def test_the_maps_are_the_weights_of_every_layer():
-    model, maps, x = language_model(n_kv_heads=1), [], tokens()
-    mask = lengths_mask(7, 4, 1, 6, 2)
-    close(model(x, mask, maps=maps), model(x, mask))
-    assert [m.shape for m in maps] == [(B, H, T, T)] * LAYERS
-    for weights in maps:
+def test_the_weights_collected_are_those_of_every_layer():
+    model, x, mask = language_model(n_kv_heads=1), tokens(), lengths_mask(7, 4, 1, 6, 2)
+    with attention_weights(model) as found:
+        shown = model(x, mask)
+    close(shown, model(x, mask))
+    assert [w.shape for w in found] == [(B, H, T, T)] * LAYERS
+    for weights in found:
         allowed = causal_mask(T) & padding_mask(mask)
         assert not weights[~allowed.expand_as(weights)].any()
         close(weights.sum(-1), torch.ones(B, H, T))
 
 
 def test_logits_are_the_parts_in_a_row():
-    model, x = language_model(norm_place="post", n_layers=1), tokens()
+    model, x = language_model(norm_first=False, n_layers=1), tokens()
     hidden = model.embedding.weight[x] + model.stack.position.weight[:T]
     hidden = model.stack.blocks[0](hidden)
     close(model(x), hidden @ model.embedding.weight.T)
@@ -459,7 +432,7 @@ def test_logits_are_the_parts_in_a_row():
 
 
 def test_scales_of_embeddings_scores_and_logits():
-    base = {"position": "none", "n_layers": 1, "tied": False}
+    base = {"position": "none", "n_layers": 1, "tie_embeddings": False}
     x = tokens()
     plain = language_model(**base)
     for changes, expected in (
@@ -479,7 +452,7 @@ def test_scales_of_embeddings_scores_and_logits():
     close(raw(x), plain(x))
 
 
-def test_sinusoidal_positions_go_on_where_a_state_ends():
+def test_sinusoidal_positions_are_added():
     model, x = language_model(position="sinusoidal", n_layers=1), tokens()
     hidden = model.embed(x) + sinusoidal(T, D)
     expected = model.stack.final_norm(model.stack.blocks[0](hidden))
@@ -490,10 +463,11 @@ def test_sinusoidal_positions_go_on_where_a_state_ends():
     ("position", "layout"), [("rotary", "half"), ("rotary-interleaved", "interleaved")]
 )
 def test_rotary_positions_turn_what_the_configuration_says(position, layout):
-    c = config(position=position, rotary_base=7.0, head_dim=10, rotary_width=6, n_layers=1)
+    c = config(position=position, rope_theta=7.0, head_dim=10, rotary_dim=6, n_layers=1)
     model, x = randomised(TransformerLM(c)).eval(), tokens()
-    rotary = Rotary(10, base=7.0, layout=layout, width=6)
-    hidden = model.stack.blocks[0](model.embed(x), rotary=rotary)
+    rotary = model.stack.blocks[0].attention.rotary
+    assert (rotary.base, rotary.layout, rotary.rotary_dim) == (7.0, layout, 6)
+    hidden = model.stack.blocks[0](model.embed(x))  # alone it turns as well
     close(model(x), model.logits(model.stack.final_norm(hidden)), 0)
 
 
@@ -539,6 +513,37 @@ def test_reading_in_pieces_trains_as_reading_at_once_does():
     model(x[:, :1], cache=cache).sum().backward()  # the graph of the reads before is gone
 
 
+@every_position
+@pytest.mark.parametrize("variant", [{}, {"window": 3}, {"norm_first": False}])
+def test_padding_on_the_left_gives_the_logits_of_each_text_alone(position, variant):
+    """Also read in pieces, as prompts of different lengths are."""
+    model, lengths = language_model(position=position, **variant), (7, 4, 1, 6, 2)
+    x, mask = tokens(), lengths_mask(*lengths).flip(1)
+    logits, cache = model(x, mask), model.new_cache()
+    cuts = [slice(0, 3), slice(3, 4), slice(4, None)]
+    pieces = [model(x[:, cut], mask[:, cut], cache=cache) for cut in cuts]
+    more = tokens(B, 2)
+    pieces.append(model(more, cache=cache))
+    for b, n in enumerate(lengths):
+        alone = model(torch.cat([x[b : b + 1, T - n :], more[b : b + 1]], 1))[0]
+        close(logits[b, T - n :], alone[:n], 1e-10)
+        close(torch.cat(pieces, 1)[b, T - n :], alone, 1e-10)
+    close(model(x.masked_fill(~mask, 1), mask)[mask], logits[mask], 0)
+
+
+@pytest.mark.parametrize("position", ["learned", "sinusoidal", "rotary", "alibi", "relative"])
+def test_documents_packed_into_a_row_are_read_as_each_alone(position):
+    model = language_model(position=position)
+    x, document = tokens(2, 9), torch.tensor([[0, 0, 0, 0, 1, 1, 2, 2, 2], [0] * 5 + [1] * 4])
+    together = document[:, :, None] == document[:, None, :]
+    starts = torch.tensor([[0, 0, 0, 0, 4, 4, 6, 6, 6], [0] * 5 + [5] * 4])
+    got = model(x, together[:, None], positions=torch.arange(9) - starts)
+    for b in range(2):
+        for d in document[b].unique():
+            here = document[b] == d
+            close(got[b, here], model(x[b : b + 1, here])[0], 1e-10)
+
+
 def test_a_read_that_was_interrupted_is_forgotten():
     model, x, cache = language_model(), tokens(), KVCache(LAYERS)
     model(x[:, :3], cache=cache)
@@ -579,8 +584,8 @@ def encoder_decoder(**changes) -> EncoderDecoder:
 
 @every_position
 @both_places
-def test_a_decoder_reads_its_source_and_its_own_past(position, norm_place):
-    model = encoder_decoder(position=position, norm_place=norm_place)
+def test_a_decoder_reads_its_source_and_its_own_past(position, norm_first):
+    model = encoder_decoder(position=position, norm_first=norm_first)
     source, target = tokens(B, S), tokens(B, T)
     check_source(model, source, target)
     check_causal(lambda y: model(source, y), target)
@@ -601,19 +606,123 @@ def test_only_the_decoder_looks_back_only():
     model = encoder_decoder(position="relative", n_layers=1)
     assert model.encoder.position.bidirectional
     assert not model.decoder.position.bidirectional
-    source, maps = tokens(B, S), []
-    model.encoder(model.embedding(source), maps=maps)
-    assert (maps[0] > 0).all()
+    with attention_weights(model) as weights:
+        model.encode(tokens(B, S))
+    assert (weights[0] > 0).all()
 
 
 def test_an_encoder_decoder_is_its_two_stacks():
     model = encoder_decoder(position="none", scale_logits=True, scale_embedding=True)
-    source, target, maps = tokens(B, S), tokens(B, T), []
+    source, target = tokens(B, S), tokens(B, T)
     read = model.encoder(model.embedding(source) * math.sqrt(D))
     close(model.encode(source), read)
     x = model.decoder(model.embedding(target) * math.sqrt(D), source=read)
-    close(model(source, target, maps=maps), x / math.sqrt(D) @ model.embedding.weight.T)
-    assert [m.shape for m in maps] == [(B, H, T, T), (B, H, T, S)] * LAYERS
+    with attention_weights(model.decoder) as found:
+        logits = model(source, target)
+    close(logits, x / math.sqrt(D) @ model.embedding.weight.T)
+    assert [w.shape for w in found] == [(B, H, T, T), (B, H, T, S)] * LAYERS
+
+
+@every_position
+def test_a_target_read_in_pieces_encodes_and_reads_its_source_once(position, monkeypatch):
+    model = encoder_decoder(position=position)
+    source, target, mask = tokens(B, S), tokens(B, T), lengths_mask(11, 4, 1, 6, 2, width=S)
+    expected, cache, calls = model(source, target, mask), model.new_cache(), []
+    for linear in (model.decoder.blocks[0].cross.k_proj, model.encoder.blocks[0].attention.q_proj):
+        linear.register_forward_hook(lambda *_: calls.append(1))
+    read = [model(source, target[:, :3], mask, cache=cache)]
+    fork = cache.fork()
+    read += [model(None, part, cache=cache) for part in target[:, 3:].tensor_split([1, 2], 1)]
+    close(torch.cat(read, 1), expected, 1e-10)
+    assert len(calls) == 2
+    close(model(None, target[:, 3:], cache=fork), expected[:, 3:], 1e-10)
+
+
+def test_types_of_tokens_are_added_to_their_embeddings():
+    model = randomised(Encoder(config(n_token_types=3, position="none"))).eval()
+    x, types = tokens(), torch.randint(3, (B, T))
+    embedded = model.embedding(x) + model.token_types(types)
+    close(model(x, token_types=types), model.stack(embedded))
+    close(model(x), model(x, token_types=torch.zeros_like(x)), 0)
+    with pytest.raises(IndexError, match="token_types must lie between 0 and 2, got 0 to 3"):
+        model(x, token_types=torch.arange(B * T).view(B, T) % 4)
+    with pytest.raises(ValueError, match="n_token_types=0"):
+        Encoder(config())(x, token_types=types)
+
+
+# --- once for all layers -------------------------------------------------------------------------
+
+
+def test_a_mask_is_prepared_once_for_all_layers(monkeypatch):
+    made, real = [], masks.prepare
+    for module in (attention_module, transformer_module):
+        monkeypatch.setattr(module, "prepare", lambda *a, **o: made.append(1) or real(*a, **o))
+    language_model(position="alibi")(tokens(), lengths_mask(7, 4, 1, 6, 2))
+    encoder_decoder()(tokens(B, S), tokens(B, T), lengths_mask(11, 4, 1, 6, 2, width=S))
+    assert len(made) == 1 + 3
+
+
+def test_a_block_alone_needs_what_a_stack_gives_it():
+    x, source = torch.randn(B, T, D), torch.randn(B, S, D)
+    for position in ("alibi", "relative"):
+        block = Block(config(position=position), causal=True)
+        with pytest.raises(ValueError, match=f"'{position}': the block needs their bias"):
+            block(x)
+        block(x, bias=torch.zeros(H, T, T))
+    for cross, read in ((True, None), (False, source)):
+        with pytest.raises(ValueError, match="a source belongs to a block made with cross=True"):
+            Block(config(), causal=True, cross=cross)(x, source=read)
+    assert Block(TransformerConfig(d_model=D, n_heads=H), causal=True)(x).shape == (B, T, D)
+    with pytest.raises(TypeError, match="vocab_size must be an integer, got None"):
+        TransformerLM(TransformerConfig(d_model=D, n_heads=H))
+
+
+@pytest.mark.parametrize("implementation", ["reference", "fused"])
+def test_the_implementation_reaches_every_part(implementation, monkeypatch):
+    model, x = language_model(implementation=implementation, norm="rms"), tokens()
+    close(model(x), language_model_like(model, "auto")(x), 1e-10)
+    called, kernel, norm = [], F.scaled_dot_product_attention, F.rms_norm
+    monkeypatch.setattr(
+        F, "scaled_dot_product_attention", lambda *a, **o: called.append("a") or kernel(*a, **o)
+    )
+    monkeypatch.setattr(F, "rms_norm", lambda *a: called.append("n") or norm(*a))
+    model(x)
+    n = LAYERS * (implementation == "fused")
+    assert (called.count("a"), called.count("n")) == (n, 2 * n + bool(n))
+
+
+def language_model_like(model, implementation):
+    other = TransformerLM(model.config.replace(implementation=implementation)).eval()
+    other.load_state_dict(model.state_dict())
+    return other
+
+
+def test_each_dropout_has_its_own_rate():
+    x = tokens()
+    for name, layers in (
+        ("attention_dropout", 0),
+        ("residual_dropout", 2 * LAYERS),
+        ("embedding_dropout", 1),
+    ):
+        model = language_model(**{name: 0.5}).train()
+        acting = [m for m in model.modules() if isinstance(m, nn.Dropout) and m.p]
+        used = []
+        for module in acting:
+            module.register_forward_hook(lambda *_, used=used: used.append(1))
+        assert (model(x) != model(x)).any(), name
+        assert len(used) == 2 * layers
+
+
+@every_position
+def test_compiled_it_reads_every_length_without_compiling_again(position):
+    model = language_model(position=position)
+    frames = CompileCounter()
+    torch._dynamo.reset()
+    compiled = torch.compile(model, backend=frames, dynamic=True)
+    for n in (5, 9, 14, 17):
+        x = tokens(2, n)
+        close(compiled(x), model(x), 1e-10)
+    assert frames.frame_count == 1
 
 
 # --- errors --------------------------------------------------------------------------------------
@@ -624,11 +733,11 @@ def test_an_encoder_decoder_is_its_two_stacks():
     [
         (lambda m: m(tokens(T)), ValueError, r"tokens must be \(B, T\), got shape \(7,\)"),
         (lambda m: m(tokens(1, 18)), ValueError, "18 tokens do not fit into the context of 17"),
-        (lambda m: m(torch.full((1, 3), V)), IndexError, "out of range"),
+        (lambda m: m(torch.full((1, 3), V)), IndexError, "tokens must lie between 0 and 22"),
         (
             lambda m: m(tokens(), lengths_mask(7, 4)),
             ValueError,
-            r"shape \(5, 7\), got \(2, 7\)",
+            r"shape \(5, 7\) or with four axes, got \(2, 7\)",
         ),
         (lambda m: m(tokens(), tokens()), TypeError, "got torch.int64"),
         (
@@ -655,15 +764,17 @@ def test_every_setting_changes_the_model():
     changes = {
         "vocab_size": ({}, 29), "d_model": ({}, 24), "n_layers": ({}, 3), "n_heads": ({}, 2),
         "n_kv_heads": ({}, 1), "head_dim": ({}, 6), "d_ff": ({}, 20), "activation": ({}, "relu"),
-        "norm": ({}, "rms"), "norm_place": ({}, "post"), "norm_eps": ({}, 0.5),
-        "embedding_norm": ({}, True), "parallel": ({}, True), "position": ({}, "none"),
-        "rotary_base": (rotary, 7.0), "rotary_width": (rotary, 2), "n_buckets": (relative, 6),
+        "norm": ({}, "rms"), "norm_first": ({}, False), "norm_eps": ({}, 0.5),
+        "embedding_norm": ({}, True), "position": ({}, "none"),
+        "rope_theta": (rotary, 7.0), "rotary_dim": (rotary, 2), "n_buckets": (relative, 6),
         "max_distance": (relative, 20), "window": ({}, 2), "bias": ({}, False),
         "scale_embedding": ({}, True), "scale_scores": ({}, False), "scale_logits": ({}, True),
         "dropout": ({}, 0.5), "init_std": ({}, 0.1), "context_length": ({}, 9),
-        "tied": ({}, False),
+        "tie_embeddings": ({}, False), "attention_dropout": ({}, 0.5),
+        "residual_dropout": ({}, 0.5), "embedding_dropout": ({}, 0.5),
     }  # fmt: skip
-    assert set(changes) == {field.name for field in fields(TransformerConfig)}
+    elsewhere = {"n_token_types", "implementation"}  # of an encoder; changes how, not what
+    assert set(changes) | elsewhere == {field.name for field in fields(TransformerConfig)}
     x = tokens()
     for name, (base, value) in changes.items():
         logits = []

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from unrolled.models.heads import MultiHeadAttention, Rotate
+from unrolled.models.heads import MultiHeadAttention
 from unrolled.models.kv_cache import LayerCache
 from unrolled.models.layers import FeedForward, LayerNorm, RMSNorm
+from unrolled.models.masks import ScoreMask
+from unrolled.models.positions import Rotary
 from unrolled.models.transformer_config import TransformerConfig
 
 
@@ -14,92 +16,93 @@ class Block(nn.Module):
     """Attention, then (in a decoder with a source) cross-attention, then the feed-forward layer.
 
     Each of them is a sub-layer f with a residual connection and a norm: x + f(norm(x)) with the
-    norm before, norm(x + f(x)) with the norm after. Parallel: x + attention(n) + feed_forward(n),
-    n = norm(x).
-    Source: Vaswani et al. (2017), section 3.1; Xiong et al. (2020); Wang & Komatsuzaki (2021).
+    norm first, norm(x + f(x)) otherwise.
+    Source: Vaswani et al. (2017), section 3.1; Xiong et al. (2020).
     """
 
-    def __init__(self, config: TransformerConfig, *, causal: bool, cross: bool = False):
-        """causal: attention looks back only. cross: there is a source to attend to."""
+    def __init__(
+        self,
+        config: TransformerConfig,
+        *,
+        causal: bool,
+        cross: bool = False,
+        rotary: Rotary | None = None,
+    ):
+        """causal: attention looks back only. cross: there is a source to attend to. rotary: shared
+        with other blocks; the configuration's own when left out.
+        """
         super().__init__()
-        self.causal, self.config = causal, config
+        self.config, self.causal = config, causal
         self.norm_attention = make_norm(config)
-        self.attention = make_attention(config)
-        if cross:
-            self.norm_cross = make_norm(config)
-            self.cross = make_attention(config)
-        if not config.parallel:
-            self.norm_feed_forward = make_norm(config)
+        self.attention = make_attention(config, rotary or make_rotary(config))
+        self.norm_cross = make_norm(config) if cross else None
+        self.cross = make_attention(config) if cross else None
+        self.norm_feed_forward = make_norm(config)
         self.feed_forward = FeedForward(
-            config.d_model, config.inner, activation=config.activation, bias=config.bias
+            config.d_model, config.d_ff, activation=config.activation, bias=config.bias
         )
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = nn.Dropout(config.residual_dropout)
 
     def forward(
         self,
         x: Tensor,
-        mask: Tensor | None = None,
+        mask: Tensor | ScoreMask | None = None,
         *,
-        source: Tensor | None = None,
-        source_mask: Tensor | None = None,
         bias: Tensor | None = None,
-        rotary: Rotate | None = None,
+        positions: Tensor | None = None,
         cache: LayerCache | None = None,
-        maps: list[Tensor] | None = None,
+        source: Tensor | None = None,
+        source_mask: Tensor | ScoreMask | None = None,
+        source_cache: LayerCache | None = None,
     ) -> Tensor:
         """(B, T, D) → (B, T, D).
 
-        mask, source_mask: boolean, True = may attend, broadcastable to (B, H, T, S). source:
-        (B, S, D), in a block made with cross. bias: added to the scores. rotary, cache: of the
-        attention; see there. maps: a list to which the weights (B, H, T, S) of attention are
-        appended, then those of cross-attention.
+        mask, bias, positions, cache: of the attention, see there. source (B, S, D), source_mask,
+        source_cache: of the cross-attention. Raises ValueError for a source that is missing, and
+        for a missing bias where positions are "alibi" or "relative": a `Stack` gives it.
         """
-
-        def attention(x: Tensor) -> Tensor:
-            return _mapped(
-                maps, self.attention, x, None, mask,
-                causal=self.causal, bias=bias, rotary=rotary, cache=cache,
-            )  # fmt: skip
-
-        def cross(x: Tensor) -> Tensor:
-            return _mapped(maps, self.cross, x, source, source_mask)
-
-        if self.config.parallel:
-            n = self.norm_attention(x)
-            x = x + self.dropout(attention(n))
-            if hasattr(self, "cross"):
-                x = self._residual(x, cross, self.norm_cross)
-            return x + self.dropout(self.feed_forward(n))
-        x = self._residual(x, attention, self.norm_attention)
-        if hasattr(self, "cross"):
-            x = self._residual(x, cross, self.norm_cross)
-        return self._residual(x, self.feed_forward, self.norm_feed_forward)
-
-    def _residual(self, x: Tensor, f, norm: nn.Module) -> Tensor:
-        if self.config.norm_place == "post":
-            return norm(x + self.dropout(f(x)))
-        return x + self.dropout(f(norm(x)))
+        if (source is None) != (self.cross is None):
+            raise ValueError("a source belongs to a block made with cross=True, and to no other")
+        biased = self.config.position in ("alibi", "relative")
+        if biased and bias is None and not isinstance(mask, ScoreMask):
+            raise ValueError(f"positions are {self.config.position!r}: the block needs their bias")
+        of_x = {"mask": mask, "bias": bias, "positions": positions, "cache": cache}
+        of_source = {"source": source, "mask": source_mask, "cache": source_cache}
+        drop = self.dropout
+        if self.config.norm_first:
+            x = x + drop(self.attention(self.norm_attention(x), causal=self.causal, **of_x))
+            if self.cross is not None:
+                x = x + drop(self.cross(self.norm_cross(x), **of_source))
+            return x + drop(self.feed_forward(self.norm_feed_forward(x)))
+        x = self.norm_attention(x + drop(self.attention(x, causal=self.causal, **of_x)))
+        if self.cross is not None:
+            x = self.norm_cross(x + drop(self.cross(x, **of_source)))
+        return self.norm_feed_forward(x + drop(self.feed_forward(x)))
 
 
 def make_norm(config: TransformerConfig) -> nn.Module:
     """The norm of the configuration."""
+    options = {"eps": config.norm_eps, "implementation": config.implementation}
     if config.norm == "rms":
-        return RMSNorm(config.d_model, eps=config.norm_eps)
-    return LayerNorm(config.d_model, eps=config.norm_eps, bias=config.bias)
+        return RMSNorm(config.d_model, **options)
+    return LayerNorm(config.d_model, bias=config.bias, **options)
 
 
-def make_attention(config: TransformerConfig) -> MultiHeadAttention:
-    """The attention of the configuration, over oneself or over a source."""
-    return MultiHeadAttention(
-        config.d_model, config.n_heads, n_kv_heads=config.n_kv_heads, head_dim=config.head_dim,
-        bias=config.bias, dropout=config.dropout, scale=None if config.scale_scores else 1.0,
+def make_rotary(config: TransformerConfig) -> Rotary | None:
+    """The rotary embedding of the configuration, None where it has another kind of position."""
+    if not config.has_rotary:
+        return None
+    return Rotary(
+        config.head_dim, context_length=config.context_length, base=config.rope_theta,
+        layout="half" if config.position == "rotary" else "interleaved",
+        rotary_dim=config.rotary_dim,
     )  # fmt: skip
 
 
-def _mapped(maps: list[Tensor] | None, attention: nn.Module, *arguments, **options) -> Tensor:
-    """What attention gives; its weights are appended to maps if there is such a list."""
-    if maps is None:
-        return attention(*arguments, **options)
-    output, weights = attention(*arguments, with_weights=True, **options)
-    maps.append(weights)
-    return output
+def make_attention(config: TransformerConfig, rotary: Rotary | None = None) -> MultiHeadAttention:
+    """The attention of the configuration, within a sequence or over a source."""
+    return MultiHeadAttention(
+        config.d_model, config.n_heads, n_kv_heads=config.n_kv_heads, head_dim=config.head_dim,
+        bias=config.bias, dropout=config.attention_dropout, rotary=rotary,
+        scale=None if config.scale_scores else 1.0, implementation=config.implementation,
+    )  # fmt: skip

@@ -6,7 +6,8 @@ import math
 
 from torch import Tensor, nn
 
-from unrolled.models.transformer import Stack, embed, initialise, padding_of
+from unrolled.models.kv_cache import KVCache
+from unrolled.models.transformer import Stack, embed, initialise, make_embedding, make_head
 from unrolled.models.transformer_config import TransformerConfig
 
 
@@ -21,12 +22,10 @@ class EncoderDecoder(nn.Module):
     def __init__(self, config: TransformerConfig):
         super().__init__()
         self.config = config
-        self.embedding = nn.Embedding(config.vocab_size, config.d_model)
+        self.embedding = make_embedding(config)
         self.encoder = Stack(config, causal=False)
         self.decoder = Stack(config, causal=True, cross=True)
-        self.head = nn.Linear(config.d_model, config.vocab_size, bias=False)
-        if config.tied:
-            self.head.weight = self.embedding.weight
+        self.head = make_head(config, self.embedding)
         initialise(self, config)
 
     def forward(
@@ -36,20 +35,30 @@ class EncoderDecoder(nn.Module):
         source_mask: Tensor | None = None,
         target_mask: Tensor | None = None,
         *,
-        maps: list[Tensor] | None = None,
+        cache: KVCache | None = None,
     ) -> Tensor:
         """Logits (B, T, V) of the token after each of target (B, T), given source (B, S); int64.
 
-        Masks have their tokens' shapes, True where a token stands. maps: a list to which the
-        decoder's weights are appended, for each block (B, H, T, T) and then (B, H, T, S).
+        Masks have their tokens' shapes, True where a token stands. cache: made by `new_cache`; the
+        target goes on from what it holds. The source is encoded at the first call, and later calls
+        read what the cache keeps of it, whatever source and source_mask they are given.
         """
-        read = self.encode(source, source_mask)
+        if cache is None or cache.source is None:
+            encoded = self.encode(source, source_mask)
+        else:
+            encoded, source_mask = cache.source, cache.source_mask
+        if cache is not None:
+            cache.source, cache.source_mask = encoded, source_mask
         x = self.decoder(
-            embed(self.embedding, target, self.config), padding_of(target, target_mask),
-            source=read, source_mask=padding_of(source, source_mask), maps=maps,
+            embed(self.embedding, target, self.config), target_mask, cache=cache,
+            source=encoded, source_mask=source_mask,
         )  # fmt: skip
         return self.head(x / math.sqrt(x.shape[-1]) if self.config.scale_logits else x)
 
+    def new_cache(self) -> KVCache:
+        """An empty cache, with which a target is read in pieces and its source once."""
+        return KVCache(self.config.n_layers, cross=True)
+
     def encode(self, source: Tensor, mask: Tensor | None = None) -> Tensor:
         """(B, S, D) from source (B, S), int64; mask (B, S), True where a token stands."""
-        return self.encoder(embed(self.embedding, source, self.config), padding_of(source, mask))
+        return self.encoder(embed(self.embedding, source, self.config), mask)

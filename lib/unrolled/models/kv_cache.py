@@ -85,28 +85,45 @@ class _Storage:
 
 
 class KVCache:
-    """The caches of a model's layers, `length` positions long."""
+    """The caches of a model's layers, `length` positions long, and which of these hold a token."""
 
-    def __init__(self, n_layers: int) -> None:
+    def __init__(self, n_layers: int, *, cross: bool = False) -> None:
+        """cross: the layers attend to a source, too; its keys and values are computed once."""
         self.layers = [LayerCache() for _ in range(n_layers)]
+        self.cross = [LayerCache() for _ in range(n_layers if cross else 0)]
+        self.mask: Tensor | None = None  # (B, length), True where a token stands; None: everywhere
+        self.source: Tensor | None = None  # (B, S, D), what an encoder made of its source
+        self.source_mask: Tensor | None = None  # (B, S)
 
     @property
     def length(self) -> int:
         """How many positions were read by all layers; the last layer reads last."""
         return self.layers[-1].length
 
+    def extend_mask(self, mask: Tensor | None, x: Tensor) -> Tensor | None:
+        """The mask (B, length + T) with that of T new positions, x (B, T, D); None: all tokens."""
+        if mask is not None or self.mask is not None:
+            B, T = x.shape[:2]
+            old = x.new_ones(B, self.length, dtype=torch.bool) if self.mask is None else self.mask
+            new = x.new_ones(B, T, dtype=torch.bool) if mask is None else mask
+            self.mask = torch.cat([old, new], 1)
+        return self.mask
+
     def fork(self) -> KVCache:
         """A cache that goes on from here independently; nothing is copied until it is written."""
         other = copy.copy(self)
         other.layers = [layer.fork() for layer in self.layers]
+        other.cross = [layer.fork() for layer in self.cross]
         return other
 
     def crop(self, length: int) -> None:
         """Forget all positions from `length` on."""
         for layer in self.layers:
             layer.length = min(layer.length, length)
+        self.mask = None if self.mask is None else self.mask[:, :length]
 
     def detach(self) -> None:
         """Let no gradient flow back through what was read so far."""
-        for layer in self.layers:
+        for layer in (*self.layers, *self.cross):
             layer.detach()
+        self.source = None if self.source is None else self.source.detach()

@@ -1,12 +1,18 @@
-"""Masks: who may attend to whom. Boolean, True = may attend, queries in rows, keys in columns.
+"""Masks: who may attend to whom, which chapter 15 derives. Boolean, True = may attend.
 
-A mask broadcasts to (B, H, T, S). Several of them are combined by `combine`, a logical and.
+Queries stand in rows, keys in columns; a mask broadcasts to (B, H, T, S). Several of them are
+combined by `combine`, a logical and; `prepare` makes one ready for all layers of a forward pass.
 """
 
 from __future__ import annotations
 
+import math
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
+
+from unrolled.validate import whole
 
 Device = torch.device | str | None
 
@@ -18,8 +24,7 @@ def causal_mask(T: int, S: int | None = None, *, device: Device = None) -> Tenso
     when keys come from a cache. torch's `is_causal` begins at the first key instead, which is the
     same for S = T only. Raises ValueError unless 1 ≤ T ≤ S.
     """
-    behind = _behind(T, S, device)
-    return behind >= 0
+    return distances(T, S, device=device) >= 0
 
 
 def window_mask(T: int, S: int | None = None, *, window: int, device: Device = None) -> Tensor:
@@ -28,21 +33,18 @@ def window_mask(T: int, S: int | None = None, *, window: int, device: Device = N
     Source: Child et al. (2019); Beltagy et al. (2020). Raises ValueError for window < 1 and as
     `causal_mask`.
     """
-    if window < 1:
-        raise ValueError(f"window must be at least 1, got {window}")
-    behind = _behind(T, S, device)
-    return (behind >= 0) & (behind < window)
+    behind = distances(T, S, device=device)
+    return (behind >= 0) & (behind < whole("window", window))
 
 
 def prefix_mask(T: int, prefix: int, *, device: Device = None) -> Tensor:
-    """(T, T): causal, but everyone may attend to all of the first `prefix` positions.
+    """(T, T): causal, but every query may attend to all of the first `prefix` positions.
 
     Source: Dong et al. (2019); Raffel et al. (2020), section 3.2.1. Raises ValueError unless
     0 ≤ prefix ≤ T.
     """
-    if not 0 <= prefix <= T:
-        raise ValueError(f"prefix must lie in 0 … T = {T}, got {prefix}")
-    return causal_mask(T, device=device) | (torch.arange(T, device=device) < prefix)
+    in_prefix = torch.arange(T, device=device) < whole("prefix", prefix, 0, T)
+    return causal_mask(T, device=device) | in_prefix
 
 
 def padding_mask(real: Tensor) -> Tensor:
@@ -78,10 +80,47 @@ def combine(*masks: Tensor | None) -> Tensor | None:
     return result
 
 
-def _behind(T: int, S: int | None, device: Device) -> Tensor:
-    """How many positions key j lies behind query i: i + S − T − j, (T, S)."""
+class ScoreMask(NamedTuple):
+    """A mask and a bias in the form that the kernels take, made by `prepare`."""
+
+    added: Tensor | None  # booleans, or numbers to add with −∞ for what is masked; no row is empty
+    alive: Tensor | None  # (…, T, 1): False for a query that may attend to nothing; None: all may
+    causal: bool  # nothing but causal, with as many keys as queries: kernels need no mask for it
+
+
+def prepare(
+    mask: Tensor | None,
+    bias: Tensor | None,
+    T: int,
+    S: int,
+    *,
+    causal: bool = False,
+    device: Device = None,
+) -> ScoreMask:
+    """The mask, a bias and causality for T queries and S keys, ready for `attend`.
+
+    Kernels give NaN for a query whose keys are all masked: it may attend to all of them here, and
+    `alive` says that its output is zero. Raises as `causal_mask` and `combine` do.
+    """
+    if causal and T == S and mask is None and bias is None:
+        return ScoreMask(None, None, True)
+    alive = None
+    if mask is not None or (causal and T > 1):  # a single query is the last and sees every key
+        past = causal_mask(T, S, device=device) if causal and T > 1 else None
+        allowed = combine(past, mask)
+        if mask is not None:
+            alive = allowed.any(-1, keepdim=True)
+            allowed = allowed | ~alive
+        bias = allowed if bias is None else torch.where(allowed, bias, -math.inf)
+    return ScoreMask(bias if bias is None else torch.atleast_2d(bias), alive, False)
+
+
+def distances(T: int, S: int | None = None, *, device: Device = None) -> Tensor:
+    """(T, S): how far key j lies behind query i, i + S − T − j; the queries are the last T of S.
+
+    Raises ValueError unless 1 ≤ T ≤ S.
+    """
     S = T if S is None else S
     if not 1 <= T <= S:
         raise ValueError(f"expected 1 ≤ T ≤ S, got T = {T} queries and S = {S} keys")
-    queries = torch.arange(S - T, S, device=device)[:, None]
-    return queries - torch.arange(S, device=device)
+    return torch.arange(S - T, S, device=device)[:, None] - torch.arange(S, device=device)

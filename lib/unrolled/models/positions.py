@@ -1,4 +1,4 @@
-"""Position: what tells attention, which sees a set, where each token stands.
+"""Position: what tells attention, which sees a set, where each token stands. Chapter 17 derives it.
 
 Added to the embeddings: `sinusoidal` (a learned table is nn.Embedding). Added to the scores:
 `RelativeBias` and `alibi_bias`. Applied to queries and keys: `Rotary`.
@@ -10,25 +10,28 @@ import math
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from unrolled.models.masks import Device
+from unrolled.models.masks import Device, distances
+from unrolled.validate import one_of, real, whole
 
 LAYOUTS = ("half", "interleaved")
 
 
-def sinusoidal(
-    n: int, d_model: int, *, base: float = 10_000.0, start: int = 0, device: Device = None
-) -> Tensor:
-    """(n, D): PE[p, 2i] = sin(p / base^(2i/D)), PE[p, 2i + 1] = cos of the same; p from `start` on.
+def sinusoidal(positions: int | Tensor, d_model: int, *, base: float = 10_000.0) -> Tensor:
+    """(…, D): PE[p, 2i] = sin(p / base^(2i/D)), PE[p, 2i + 1] = cos of the same.
 
-    Computed in float64, returned in torch's default dtype. Raises ValueError for an odd D.
+    positions: (…), or a number n for 0, 1, …, n − 1. Computed in float64, returned in torch's
+    default dtype, on the positions' device. Raises ValueError for an odd D.
     Source: Vaswani et al. (2017), section 3.5.
     """
-    if n < 0 or d_model < 2 or d_model % 2:
-        raise ValueError(f"expected n ≥ 0 and an even d_model ≥ 2, got {n} and {d_model}")
-    angles = _angles(torch.arange(start, start + n, device=device), d_model, base)
-    pairs = torch.stack([angles.sin(), angles.cos()], -1)
-    return pairs.flatten(1).to(torch.get_default_dtype())  # sin, cos, sin, …
+    if whole("d_model", d_model, at_least=2) % 2:
+        raise ValueError(f"expected an even d_model, got {d_model}")
+    if isinstance(positions, int):
+        positions = torch.arange(positions)
+    angles = _angles(positions, d_model, base)
+    pairs = torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)  # sin, cos, sin, …
+    return pairs.to(positions.device, torch.get_default_dtype())
 
 
 def alibi_slopes(n_heads: int) -> Tensor:
@@ -38,9 +41,7 @@ def alibi_slopes(n_heads: int) -> Tensor:
     higher, as the authors' code and BLOOM have it. Raises ValueError for H < 1.
     Source: Press, Smith & Lewis (2022).
     """
-    if n_heads < 1:
-        raise ValueError(f"n_heads must be at least 1, got {n_heads}")
-    lower = 2 ** (n_heads.bit_length() - 1)
+    lower = 2 ** (whole("n_heads", n_heads).bit_length() - 1)
     slopes = [2.0 ** (-8 * (i + 1) / lower) for i in range(lower)]
     slopes += [2.0 ** (-4 * (i + 1) / lower) for i in range(0, 2 * (n_heads - lower), 2)]
     return torch.tensor(slopes)
@@ -49,7 +50,7 @@ def alibi_slopes(n_heads: int) -> Tensor:
 def alibi_bias(n_heads: int, T: int, S: int | None = None, *, device: Device = None) -> Tensor:
     """(H, T, S): −slope · |distance| between query and key; the queries are the last T of S."""
     slopes = alibi_slopes(n_heads).to(device)
-    return -slopes[:, None, None] * _distances(T, S, device).abs()
+    return -slopes[:, None, None] * distances(T, S, device=device).abs()
 
 
 class RelativeBias(nn.Module):
@@ -85,10 +86,12 @@ class RelativeBias(nn.Module):
         self.table = nn.Embedding(n_buckets, n_heads)
         nn.init.normal_(self.table.weight, std=0.02)
 
-    def forward(self, T: int, S: int | None = None) -> Tensor:
-        """The bias (H, T, S); the queries are the last T of S positions."""
-        behind = _distances(T, S, self.table.weight.device)
-        return self.table(self.bucket(behind)).permute(2, 0, 1)
+    def forward(self, behind: Tensor) -> Tensor:
+        """The bias (H, T, S), or (B, H, T, S), of keys that lie `behind` their queries by (T, S)
+        positions, or (B, 1, T, S): see `distances`.
+        """
+        bias = self.table(self.bucket(behind))  # (…, H)
+        return bias.permute(2, 0, 1) if behind.ndim == 2 else bias.squeeze(1).permute(0, 3, 1, 2)
 
     def bucket(self, behind: Tensor) -> Tensor:
         """The bucket, int64, of keys that lie `behind` the query by so many positions."""
@@ -106,9 +109,9 @@ class RelativeBias(nn.Module):
 class Rotary(nn.Module):
     """Turns pairs of a query's or key's entries by an angle in proportion to its position.
 
-    The pair i turns by p·θ_i at position p, θ_i = base^(−2i/width): then the product of a query at
+    Pair i turns by p·θ_i at position p, θ_i = base^(−2i/rotary_dim): then the product of a query at
     m and a key at n depends on m − n only. Layout "interleaved" pairs entries (2i, 2i + 1), as in
-    the paper; "half" pairs (i, i + width/2), as LLaMA's published weights want it in most code.
+    the paper; "half" pairs (i, i + rotary_dim/2), as LLaMA's published weights have it.
     Source: Su et al. (2021), equation 34.
     """
 
@@ -116,59 +119,72 @@ class Rotary(nn.Module):
         self,
         head_dim: int,
         *,
+        context_length: int = 4096,
         base: float = 10_000.0,
         layout: str = "half",
-        width: int | None = None,
+        rotary_dim: int | None = None,
     ):
-        """width: how many entries are turned, the first ones; all K when left out.
+        """context_length: positions run from 0 to context_length − 1. rotary_dim: how many entries
+        turn, the first ones; all K when left out.
 
-        Raises ValueError for an odd width, one above head_dim, or an unknown layout.
+        Raises ValueError for an odd rotary_dim, one above head_dim, or an unknown layout.
         """
         super().__init__()
-        width = head_dim if width is None else width
-        if width < 2 or width % 2 or width > head_dim:
-            raise ValueError(
-                f"a rotary width must be even and at most head_dim={head_dim}, got {width}"
-            )
-        if layout not in LAYOUTS:
-            raise ValueError(f"layout must be one of {LAYOUTS}, got {layout!r}")
-        self.head_dim, self.width, self.base, self.layout = head_dim, width, base, layout
-        self._tables: dict[tuple, tuple[Tensor, Tensor]] = {}
+        rotary_dim = head_dim if rotary_dim is None else rotary_dim
+        if whole("rotary_dim", rotary_dim, 2, head_dim) % 2:
+            raise ValueError(f"rotary_dim must be even, got {rotary_dim}")
+        self.head_dim, self.rotary_dim = head_dim, rotary_dim
+        self.layout = one_of("layout", layout, LAYOUTS)
+        self.base = real("base", base, above=0)
+        self.context_length = whole("context_length", context_length)
+        self.register_buffer("cos", torch.empty(0), persistent=False)  # (context_length, ·/2)
+        self.register_buffer("sin", torch.empty(0), persistent=False)
+        self._tabulate()
 
-    def forward(self, x: Tensor, start: int = 0) -> Tensor:
-        """x (…, T, K) with its first `width` entries turned, for positions start, start + 1, …"""
-        if x.shape[-1] != self.head_dim:
-            raise ValueError(f"expected (…, T, {self.head_dim}), got {tuple(x.shape)}")
-        cos, sin = self._table(start, x)  # (T, width/2)
-        turned, rest = x[..., : self.width], x[..., self.width :]
+    def _tabulate(self) -> None:
+        positions = torch.arange(self.context_length, device="cpu")
+        angles, device = _angles(positions, self.rotary_dim, self.base), self.cos.device
+        dtype = torch.float32 if device.type == "mps" else torch.float64  # what Apple's has not
+        self.cos, self.sin = (table.to(device, dtype) for table in (angles.cos(), angles.sin()))
+
+    def _apply(self, fn, recurse=True):
+        """To another device, or dtype, in which the tables would keep its precision for good."""
+        self.cos, self.sin = self.cos.float(), self.sin.float()
+        super()._apply(fn, recurse)
+        self._tabulate()
+        return self
+
+    def forward(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
+        """x (…, T, K) with its first rotary_dim entries turned.
+
+        positions: (T,), or (B, T) for x (B, H, T, K); 0, 1, …, T − 1 when left out. Raises
+        ValueError for another width or T > context_length, IndexError for a position beyond.
+        """
+        T = x.shape[-2]
+        if x.shape[-1] != self.head_dim or (positions is None and self.context_length < T):
+            limit = f"(…, T, {self.head_dim}) with T ≤ {self.context_length}"
+            raise ValueError(f"expected {limit}, got {tuple(x.shape)}")
+        cos, sin = (
+            (table[:T] if positions is None else F.embedding(positions, table)).to(x.dtype)
+            for table in (self.cos, self.sin)
+        )  # (T, rotary_dim/2), or (B, T, rotary_dim/2)
+        if cos.ndim == 3:
+            cos, sin = cos[:, None], sin[:, None]  # the same for all heads
+        turned, rest = x[..., : self.rotary_dim], x[..., self.rotary_dim :]
         if self.layout == "interleaved":
             a, b = turned[..., 0::2], turned[..., 1::2]
             turned = torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2)
         else:
             a, b = turned.chunk(2, -1)
             turned = torch.cat([a * cos - b * sin, a * sin + b * cos], -1)
-        return turned if self.width == self.head_dim else torch.cat([turned, rest], -1)
-
-    def _table(self, start: int, x: Tensor) -> tuple[Tensor, Tensor]:
-        """cos and sin (T, width/2) of the angles; the last ones are kept for the next layer."""
-        key = (start, x.shape[-2], x.dtype, x.device)
-        if key not in self._tables:
-            with torch.inference_mode(False):  # what generation leaves here, training may use
-                positions = torch.arange(start, start + x.shape[-2], device=x.device)
-                angles = _angles(positions, self.width, self.base)
-                self._tables = {key: (angles.cos().to(x.dtype), angles.sin().to(x.dtype))}
-        return self._tables[key]
+        return turned if self.rotary_dim == self.head_dim else torch.cat([turned, rest], -1)
 
 
 def _angles(positions: Tensor, width: int, base: float) -> Tensor:
-    """p / base^(2i/width) for i = 0 … width/2 − 1, (n, width/2), in float64."""
+    """p / base^(2i/width) for i = 0 … width/2 − 1, (…, width/2), in float64.
+
+    On the CPU where the device has no float64 (Apple's).
+    """
+    positions = positions.cpu() if positions.device.type == "mps" else positions
     i = torch.arange(0, width, 2, device=positions.device, dtype=torch.float64)
-    return positions.double()[:, None] * base ** (-i / width)
-
-
-def _distances(T: int, S: int | None, device: Device) -> Tensor:
-    """(T, S): how far key j lies behind query i; the queries are the last T of S positions."""
-    S = T if S is None else S
-    if not 1 <= T <= S:
-        raise ValueError(f"expected 1 ≤ T ≤ S, got T = {T} queries and S = {S} keys")
-    return torch.arange(S - T, S, device=device)[:, None] - torch.arange(S, device=device)
+    return positions.double()[..., None] * base ** (-i / width)

@@ -7,29 +7,33 @@ import math
 import torch
 from torch import Tensor, nn
 
-from unrolled.models.block import Block, make_norm
+from unrolled.models.block import Block, make_norm, make_rotary
 from unrolled.models.kv_cache import KVCache
-from unrolled.models.masks import combine, padding_mask, window_mask
-from unrolled.models.positions import RelativeBias, Rotary, alibi_bias, sinusoidal
+from unrolled.models.layers import check_ids
+from unrolled.models.masks import combine, padding_mask, prepare
+from unrolled.models.positions import RelativeBias, alibi_slopes, sinusoidal
 from unrolled.models.transformer_config import TransformerConfig
+from unrolled.validate import whole
 
 
 class Stack(nn.Module):
     """Blocks one after the other, with what tells them of positions, and a last norm after pre-LN.
 
     Positions that are added to the embeddings (learned, sinusoidal) are added here as well, so that
-    a stack is all that lies between embedding and head.
+    a stack is all that lies between embedding and head. A token's position is the number of tokens
+    before it: padding takes none, on whichever side it stands.
     """
 
     def __init__(self, config: TransformerConfig, *, causal: bool, cross: bool = False):
         super().__init__()
         self.config, self.causal = config, causal
         self.embedding_norm = make_norm(config) if config.embedding_norm else nn.Identity()
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = nn.Dropout(config.embedding_dropout)
+        rotary = make_rotary(config)
         self.blocks = nn.ModuleList(
-            Block(config, causal=causal, cross=cross) for _ in range(config.n_layers)
+            Block(config, causal=causal, cross=cross, rotary=rotary) for _ in range(config.n_layers)
         )
-        self.final_norm = make_norm(config) if config.norm_place == "pre" else nn.Identity()
+        self.final_norm = make_norm(config) if config.norm_first else nn.Identity()
         if config.position == "learned":
             self.position = nn.Embedding(config.context_length, config.d_model)
         elif config.position == "relative":
@@ -37,59 +41,91 @@ class Stack(nn.Module):
                 config.n_heads, n_buckets=config.n_buckets, max_distance=config.max_distance,
                 bidirectional=not causal,
             )  # fmt: skip
-        elif config.position.startswith("rotary"):
-            layout = "half" if config.position == "rotary" else "interleaved"
-            self.position = Rotary(
-                config.width, base=config.rotary_base, layout=layout, width=config.turned
-            )
+        elif config.position == "alibi":
+            slopes = alibi_slopes(config.n_heads)[:, None, None]  # (H, 1, 1)
+            self.register_buffer("slopes", slopes, persistent=False)
 
     def forward(
         self,
         x: Tensor,
         mask: Tensor | None = None,
         *,
+        positions: Tensor | None = None,
+        cache: KVCache | None = None,
         source: Tensor | None = None,
         source_mask: Tensor | None = None,
-        cache: KVCache | None = None,
-        maps: list[Tensor] | None = None,
     ) -> Tensor:
-        """(B, T, D) from embeddings (B, T, D); the other arguments as in `Block`.
+        """(B, T, D) from embeddings (B, T, D).
 
-        cache: of the positions before those of x; it takes them in.
+        mask, source_mask: (B, T) and (B, S), True where a token stands, or with four axes,
+        broadcastable to (B, H, T, S), True = may attend. positions: (T,) or (B, T), where they are
+        not the number of tokens before: each document of a packed row begins at 0. cache: of the
+        positions before those of x; it takes x in. source: (B, S, D), of the cross-attention.
+        Raises ValueError for more positions than the context has and for another shape of a mask.
         """
-        start, T = (cache.length if cache else 0), x.shape[1]
+        start, T = 0 if cache is None else cache.length, x.shape[1]
         S = start + T
-        if self.config.context_length < S:
-            raise ValueError(
-                f"{S} tokens do not fit into the context of {self.config.context_length}"
-            )
-        x = self.dropout(self.embedding_norm(self._with_positions(x, start)))
-        if self.config.window is not None and self.causal:
-            near = window_mask(T, S, window=self.config.window, device=x.device)
-            mask = combine(mask, near)
-        bias, rotary = self._bias(T, S, x), None
-        if self.config.position.startswith("rotary"):
-            rotary = self.position
+        if (limit := self.config.context_length) < S:
+            raise ValueError(f"{S} tokens do not fit into the context of {limit}")
         if cache is not None:
             cache.crop(start)  # a read that was interrupted has left some layers longer
-        layers = [None] * len(self.blocks) if cache is None else cache.layers
-        for block, layer in zip(self.blocks, layers, strict=True):
-            x = block(x, mask, source=source, source_mask=source_mask, bias=bias, rotary=rotary,
-                      cache=layer, maps=maps)  # fmt: skip
+        mask, queries, keys = self._positions(x, mask, positions, cache)
+        x = self.dropout(self.embedding_norm(self._with_positions(x, queries)))
+        mask, bias = self._with_distances(mask, queries, keys)
+        mask = prepare(mask, bias, T, S, causal=self.causal, device=x.device)  # once for all blocks
+        if source is not None:
+            source_mask = None if source_mask is None else _four_axes(source_mask, source)
+            source_mask = prepare(source_mask, None, T, source.shape[1], device=x.device)
+        for i, block in enumerate(self.blocks):
+            x = block(
+                x, mask, positions=queries, cache=cache.layers[i] if cache else None,
+                source=source, source_mask=source_mask,
+                source_cache=cache.cross[i] if cache and cache.cross else None,
+            )  # fmt: skip
         return self.final_norm(x)
 
-    def _with_positions(self, x: Tensor, start: int) -> Tensor:
-        n = x.shape[1]
+    def _positions(self, x, mask, positions, cache) -> tuple[Tensor | None, Tensor, Tensor]:
+        """A mask with four axes; the positions of the queries, (T,) or (B, T), and of all keys."""
+        allowed = None if mask is None else _four_axes(mask, x)
+        tokens = None if mask is None or mask.ndim == 4 else mask  # (B, T)
+        if cache is not None:
+            tokens = cache.extend_mask(tokens, x)  # (B, S)
+            if tokens is not None:
+                given = allowed if mask is not None and mask.ndim == 4 else None
+                allowed = combine(given, padding_mask(tokens))
+        if positions is not None:
+            if cache is not None:
+                raise ValueError("with a cache positions are counted: leave them out")
+            check_ids("positions", positions, self.config.context_length)
+            return allowed, positions, positions
+        start = 0 if cache is None else cache.length
+        keys = torch.arange(start + x.shape[1], device=x.device)  # (S,)
+        if tokens is not None:
+            keys = (tokens.cumsum(1) - 1).clamp(min=0)  # (B, S): padding takes no position
+        return allowed, keys[..., start:], keys
+
+    def _with_positions(self, x: Tensor, positions: Tensor) -> Tensor:
         if self.config.position == "learned":
-            return x + self.position.weight[start : start + n]
+            return x + self.position(positions)
         if self.config.position == "sinusoidal":
-            return x + sinusoidal(n, x.shape[-1], start=start, device=x.device).to(x.dtype)
+            return x + sinusoidal(positions, x.shape[-1]).to(x.dtype)
         return x
 
-    def _bias(self, T: int, S: int, x: Tensor) -> Tensor | None:
-        if self.config.position == "alibi":
-            return alibi_bias(self.config.n_heads, T, S, device=x.device).to(x.dtype)
-        return self.position(T, S) if self.config.position == "relative" else None
+    def _with_distances(self, mask, queries: Tensor, keys: Tensor) -> tuple[Tensor | None, ...]:
+        """The mask with the window in it, and the bias of the distances, if there are any."""
+        c, bias = self.config, None
+        window = c.window if self.causal else None
+        if window is None and c.position not in ("alibi", "relative"):
+            return mask, None
+        behind = queries[..., :, None] - keys[..., None, :]  # (T, S) or (B, T, S)
+        behind = behind if behind.ndim == 2 else behind[:, None]
+        if window is not None:
+            mask = combine(mask, behind < window)
+        if c.position == "alibi":
+            bias = -self.slopes * behind.abs()
+        elif c.position == "relative":
+            bias = self.position(behind)
+        return mask, bias
 
 
 class TransformerLM(nn.Module):
@@ -101,11 +137,9 @@ class TransformerLM(nn.Module):
     def __init__(self, config: TransformerConfig):
         super().__init__()
         self.config = config
-        self.embedding = nn.Embedding(config.vocab_size, config.d_model)
+        self.embedding = make_embedding(config)
         self.stack = Stack(config, causal=True)
-        self.head = nn.Linear(config.d_model, config.vocab_size, bias=False)
-        if config.tied:
-            self.head.weight = self.embedding.weight
+        self.head = make_head(config, self.embedding)
         initialise(self, config)
 
     def forward(
@@ -113,34 +147,32 @@ class TransformerLM(nn.Module):
         tokens: Tensor,
         mask: Tensor | None = None,
         *,
+        positions: Tensor | None = None,
         cache: KVCache | None = None,
-        maps: list[Tensor] | None = None,
     ) -> Tensor:
         """Logits (B, T, V) of the token after each of tokens (B, T), int64, T ≤ context_length.
 
-        mask: (B, T), True where a token stands, all on the left. Attention looks back only, so
-        padding on the right changes nothing before it with or without a mask. cache: made by
-        `new_cache`; the tokens go on from what it holds, and it holds them afterwards. Reading a
-        text in pieces gives the logits of reading it at once. maps: a list to which every block's
-        weights of attention (B, H, T, S) are appended.
-        Raises ValueError for another shape or too many tokens, IndexError for an unknown id.
+        mask: (B, T), True where a token stands. Padding takes no position and is not attended to,
+            so it may stand on either side: left-padded prompts of different lengths give the
+            logits of each alone, and with a cache the mask of what was read is kept in it. Or four
+            axes, broadcastable to (B, H, T, S), True = may attend.
+        positions: (T,) or (B, T), where each document of a packed row begins at 0; otherwise the
+            number of tokens before.
+        cache: made by `new_cache`; the tokens go on from what it holds, and it holds them
+            afterwards. Reading a text in pieces gives the logits of reading it at once.
+
+        Raises ValueError for another shape or too many tokens, IndexError for an unknown id (on a
+        GPU torch reports it later, in words of its own).
         """
-        return self.logits(self.hidden(tokens, mask, cache=cache, maps=maps))
+        return self.logits(self.hidden(tokens, mask, positions=positions, cache=cache))
 
     def new_cache(self) -> KVCache:
         """An empty cache, with which a text is read in pieces."""
         return KVCache(self.config.n_layers)
 
-    def hidden(
-        self,
-        tokens: Tensor,
-        mask: Tensor | None = None,
-        *,
-        cache: KVCache | None = None,
-        maps: list[Tensor] | None = None,
-    ) -> Tensor:
+    def hidden(self, tokens: Tensor, mask: Tensor | None = None, **options) -> Tensor:
         """What the head reads, (B, T, D): model(tokens) is model.logits(model.hidden(tokens))."""
-        return self.stack(self.embed(tokens), padding_of(tokens, mask), cache=cache, maps=maps)
+        return self.stack(self.embed(tokens), mask, **options)
 
     def read(self, tokens: Tensor, state: KVCache | None = None) -> tuple[Tensor, KVCache]:
         """(logits (B, T, V), the state after the last token), going on from a fork of `state`."""
@@ -148,7 +180,7 @@ class TransformerLM(nn.Module):
         return self(tokens, cache=state), state
 
     def embed(self, tokens: Tensor) -> Tensor:
-        """(B, T, D), without positions, which are the stack's affair."""
+        """(B, T, D), without positions, which the stack adds."""
         return embed(self.embedding, tokens, self.config)
 
     def logits(self, x: Tensor) -> Tensor:
@@ -157,27 +189,57 @@ class TransformerLM(nn.Module):
 
 
 class Encoder(nn.Module):
-    """A vector for each token, which depends on all tokens of its sequence: a BERT's body."""
+    """A vector for each token, which depends on all tokens of its sequence: a BERT's body.
+
+    Source: Devlin et al. (2019), without the head ("pooler") of their second task.
+    """
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
         self.config = config
-        self.embedding = nn.Embedding(config.vocab_size, config.d_model)
+        self.embedding = make_embedding(config)
+        if config.n_token_types:
+            self.token_types = nn.Embedding(config.n_token_types, config.d_model)
         self.stack = Stack(config, causal=False)
         initialise(self, config)
 
     def forward(
-        self, tokens: Tensor, mask: Tensor | None = None, *, maps: list[Tensor] | None = None
+        self, tokens: Tensor, mask: Tensor | None = None, token_types: Tensor | None = None
     ) -> Tensor:
-        """(B, T, D) from tokens (B, T), int64; mask (B, T), True where a token stands."""
-        x = embed(self.embedding, tokens, self.config)
-        return self.stack(x, padding_of(tokens, mask), maps=maps)
+        """(B, T, D) from tokens (B, T), int64; mask as in `TransformerLM`.
+
+        token_types: (B, T), int64, below n_token_types; 0 when left out. Raises ValueError for
+        types where the configuration has none, and as a `TransformerLM` does.
+        """
+        x, n_types = embed(self.embedding, tokens, self.config), self.config.n_token_types
+        if token_types is not None and not n_types:
+            raise ValueError("token_types given, but the configuration has n_token_types=0")
+        if n_types:
+            types = torch.zeros_like(tokens) if token_types is None else token_types
+            check_ids("token_types", types, n_types)
+            x = x + self.token_types(types)
+        return self.stack(x, mask)
 
 
-def embed(embedding: nn.Embedding, tokens: Tensor, config: TransformerConfig) -> Tensor:
-    """(B, T, D) from tokens (B, T), int64. Raises ValueError for another shape."""
+def make_embedding(config: TransformerConfig) -> nn.Embedding:
+    """The table of embeddings (V, D); TypeError where the configuration has no vocab_size."""
+    return nn.Embedding(whole("vocab_size", config.vocab_size), config.d_model)
+
+
+def make_head(config: TransformerConfig, embedding: nn.Embedding) -> nn.Linear:
+    """The map from D to V, with the embedding's matrix if tied."""
+    head = nn.Linear(config.d_model, config.vocab_size, bias=False)
+    if config.tie_embeddings:
+        head.weight = embedding.weight
+    return head
+
+
+def embed(embedding: nn.Module, tokens: Tensor, config: TransformerConfig) -> Tensor:
+    """(B, T, D) from tokens (B, T), int64. Raises ValueError and IndexError as a model does."""
     if tokens.ndim != 2:
         raise ValueError(f"tokens must be (B, T), got shape {tuple(tokens.shape)}")
+    if isinstance(embedding, nn.Embedding):  # not where something was put in its place
+        check_ids("tokens", tokens, embedding.num_embeddings)
     x = embedding(tokens)
     return x * math.sqrt(config.d_model) if config.scale_embedding else x
 
@@ -199,10 +261,13 @@ def initialise(model: nn.Module, config: TransformerConfig) -> None:
         parameter.normal_(std=std)
 
 
-def padding_of(tokens: Tensor, mask: Tensor | None) -> Tensor | None:
-    """The mask of attention from mask (B, T), which must have the tokens' shape, or None."""
-    if mask is not None and mask.shape != tokens.shape:
+def _four_axes(mask: Tensor, x: Tensor) -> Tensor:
+    """The mask if it has four axes, or (B, 1, 1, T) from one of the shape of the tokens of x."""
+    if mask.ndim == 4:
+        return mask
+    if mask.shape != x.shape[:2]:
         raise ValueError(
-            f"expected a mask of the tokens' shape {tuple(tokens.shape)}, got {tuple(mask.shape)}"
+            f"expected a mask of the tokens' shape {tuple(x.shape[:2])} or with four axes, "
+            f"got {tuple(mask.shape)}"
         )
-    return None if mask is None else padding_mask(mask)
+    return padding_mask(mask)

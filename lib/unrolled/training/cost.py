@@ -15,9 +15,10 @@ def parameters(config: TransformerConfig, kind: str = "decoder") -> dict[str, in
         `EncoderDecoder`, whose n_layers stand on either side.
 
     With widths D, K of a head and F, H heads and G of keys and values, without biases:
-    `embedding` V·D; `position` context_length·D for learned ones, n_buckets·H for relative ones,
-    in each stack; `attention` 2·D·K·(H + G) in a layer; `cross_attention` the same in a decoder's
-    layer that has a source; `feed_forward` 2·D·F, gated 3·D·F; `norms` D each; `head` D·V unless
+    `embedding` V·D, in an encoder with a row more for each type of token; `position`
+    context_length·D for learned ones, n_buckets·H for relative ones, in each stack; `attention`
+    2·D·K·(H + G) in a layer; `cross_attention` the same in a decoder's layer that has a source;
+    `feed_forward` 2·D·F, gated 3·D·F; `norms` D each; `head` D·V unless
     tied. Biases count with their parts. Raises ValueError for another kind.
     """
     if kind not in KINDS:
@@ -26,16 +27,16 @@ def parameters(config: TransformerConfig, kind: str = "decoder") -> dict[str, in
     stacks = 2 if cross else 1
     n_layers, width = config.n_layers, config.d_model
     a_norm = width * (2 if config.norm == "layer" and config.bias else 1)
-    in_layers = stacks * (1 if config.parallel else 2) + cross
-    outside = stacks * (config.embedding_norm + (config.norm_place == "pre"))
+    in_layers = stacks * 2 + cross
+    outside = stacks * (config.embedding_norm + config.norm_first)
     parts = {
-        "embedding": config.vocab_size * width,
+        "embedding": (config.vocab_size + (kind == "encoder") * config.n_token_types) * width,
         "position": stacks * _position(config),
         "attention": stacks * n_layers * _attention(config),
         "cross_attention": cross * n_layers * _attention(config),
         "feed_forward": stacks * n_layers * _feed_forward(config),
         "norms": (n_layers * in_layers + outside) * a_norm,
-        "head": 0 if config.tied or kind == "encoder" else width * config.vocab_size,
+        "head": 0 if config.tie_embeddings or kind == "encoder" else width * config.vocab_size,
     }
     return parts | {"total": sum(parts.values())}
 
@@ -51,8 +52,8 @@ def _position(config: TransformerConfig) -> int:
 
 def _attention(config: TransformerConfig) -> int:
     """Maps to queries, to keys and values, and back."""
-    queries = config.n_heads * config.width
-    keys_and_values = 2 * (config.n_kv_heads or config.n_heads) * config.width
+    queries = config.n_heads * config.head_dim
+    keys_and_values = 2 * config.n_kv_heads * config.head_dim
     return (
         _linear(config, config.d_model, queries)
         + _linear(config, config.d_model, keys_and_values)
@@ -62,8 +63,8 @@ def _attention(config: TransformerConfig) -> int:
 
 def _feed_forward(config: TransformerConfig) -> int:
     """Maps up, twice where gated, and down."""
-    up = config.inner * (2 if config.activation in GATED else 1)
-    return _linear(config, config.d_model, up) + _linear(config, config.inner, config.d_model)
+    up = config.d_ff * (2 if config.activation in GATED else 1)
+    return _linear(config, config.d_model, up) + _linear(config, config.d_ff, config.d_model)
 
 
 def _linear(config: TransformerConfig, inputs: int, outputs: int) -> int:

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unrolled.models.heads import attention_weights
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
 from unrolled.teaching.experiments._common import cosine, n_parameters, seeded, windows
@@ -79,9 +80,9 @@ def habits(model: TransformerLM, tokens: Tensor, newline: int, space: int, skip:
     query's character; all positions after those. "chance" holds, for each habit, the weight of a
     head that attends equally to all positions it may see.
     """
-    maps: list[Tensor] = []
-    model(tokens, maps=maps)
-    weights = torch.stack(maps)  # (L, B, H, T, T)
+    with attention_weights(model) as found_weights:
+        model(tokens)
+    weights = torch.stack(found_weights)  # (L, B, H, T, T)
     marks = places(tokens, newline, space)  # {habit: (B, T, T)}
     causal = torch.ones(tokens.shape[1], tokens.shape[1]).tril()
     uniform = causal / causal.sum(-1, keepdim=True)

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from unrolled.data.batches import Pair
-from unrolled.models.heads import MultiHeadAttention
+from unrolled.models.heads import MultiHeadAttention, attention_weights
 from unrolled.teaching.experiments._common import seeded
 from unrolled.training.fit import FitConfig, cross_entropy, fit
 
@@ -62,13 +62,10 @@ class Reader(nn.Module):
             else nn.Sequential(nn.Linear(WIDTH, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, n_logits))
         )
 
-    def forward(self, tokens: Tensor, maps: list | None = None) -> Tensor:
-        """The logits; the weights (B, H, T, T) are appended to `maps`."""
+    def forward(self, tokens: Tensor) -> Tensor:
+        """The logits."""
         x = self.symbols(tokens) + self.places.weight  # (B, T, D)
-        x, weights = self.attention(x, with_weights=True)
-        if maps is not None:
-            maps.append(weights)
-        return self.readout(x).unflatten(-1, (self.n_questions, N_SYMBOLS))
+        return self.readout(self.attention(x)).unflatten(-1, (self.n_questions, N_SYMBOLS))
 
 
 def reader(*arguments, seed: int = 0, **options) -> Reader:
@@ -94,11 +91,11 @@ def score(model: Reader, seed: int = 0, n: int = N_TEST) -> dict:
     positions.
     """
     tokens, answers = texts(np.random.default_rng([seed, 1]), n, model.n_questions)
-    maps: list[Tensor] = []
-    logits, targets = model(torch.from_numpy(tokens), maps), torch.from_numpy(answers)
+    with attention_weights(model) as weights:
+        logits, targets = model(torch.from_numpy(tokens)), torch.from_numpy(answers)
     right = (logits.argmax(-1) == targets).double().mean((0, 1))  # (Q,)
     places = sources(model.n_questions)  # (Q, T)
-    on_answer = maps[0][:, :, np.arange(LENGTH), places].double()  # (B, H, Q, T)
+    on_answer = weights[0][:, :, np.arange(LENGTH), places].double()  # (B, H, Q, T)
     alone = torch.from_numpy((places[:, None] == places[None]).sum(1) == 1)  # (Q, T)
     return {
         "accuracy": right.tolist(),

@@ -91,7 +91,7 @@ def fresh(
     config = TransformerConfig(
         vocab_size=text()[0].vocab_size, d_model=WIDTH, n_layers=depth, n_heads=N_HEADS,
         context_length=WINDOW, d_ff=inner_width(activation), activation=activation,
-        norm_place=place, tied=False,
+        norm_first=place == "pre", tie_embeddings=False,
     )  # fmt: skip
     with seeded(seed):
         model = TransformerLM(config)
@@ -106,8 +106,8 @@ def _glorot(model: TransformerLM) -> None:
         if name.startswith(("embedding", "stack.position")):
             nn.init.normal_(parameter, std=0.5**0.5)
         elif parameter.ndim == 2:
-            two = "kv_proj" in name or parameter.shape[0] == 2 * model.config.inner
-            for part in parameter.chunk(2 if two else 1):  # keys, values; gate, up
+            two = parameter.shape[0] == 2 * model.config.d_ff
+            for part in parameter.chunk(2 if two else 1):  # gate, up
                 nn.init.xavier_uniform_(part)
 
 

@@ -33,7 +33,7 @@ def save(name: str, model: TransformerLM, folder: Path | None = None) -> Path:
         raise TypeError(f"expected a TransformerLM, got {type(model).__name__}")
     weights = {}
     for key, value in model.state_dict().items():
-        if key == "head.weight" and model.config.tied:
+        if key == "head.weight" and model.config.tie_embeddings:
             continue
         weights[key] = value.detach().cpu().numpy().astype(np.float16)
         if not np.isfinite(weights[key]).all():
@@ -69,7 +69,7 @@ def load(name: str, folder: Path | None = None) -> TransformerLM:
             key: torch.from_numpy(file[key].astype(np.float32)) for key in file if key != CONFIG
         }
     model = TransformerLM(config)
-    if config.tied:
+    if config.tie_embeddings:
         weights["head.weight"] = weights["embedding.weight"]
     model.load_state_dict(weights)
     return model.eval()

@@ -55,7 +55,7 @@ def oracle():
         full = MultiHeadAttention(5120, 40, bias=False)
         grouped = MultiHeadAttention(5120, 40, n_kv_heads=8, bias=False)
         token = torch.empty(1, 1, 5120)
-        bytes_full, bytes_grouped = (40 * 2 * a.kv_proj(token).numel() for a in (full, grouped))
+        bytes_full, bytes_grouped = (40 * 2 * 2 * a.k_proj(token).numel() for a in (full, grouped))
     one_head = 4 * full.q_proj.weight[: full.head_dim].numel()
     return {
         "d_k": full.head_dim,

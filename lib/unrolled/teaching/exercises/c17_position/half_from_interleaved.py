@@ -60,8 +60,8 @@ def oracle(W, n_heads):
 
     K = W.shape[1] // n_heads
     half, interleaved = (Rotary(K, layout=layout) for layout in ("half", "interleaved"))
-    eye = torch.eye(K, dtype=torch.float64)
-    new, old = (torch.stack([turn(row[None], 5)[0] for row in eye]) for turn in (half, interleaved))
+    eye, fifth = torch.eye(K, dtype=torch.float64), torch.full((K,), 5)
+    new, old = half(eye, fifth), interleaved(eye, fifth)
     result = np.empty_like(W)
     for h in range(n_heads):
         for i in range(K):  # column i goes where a unit vector turns in the same way

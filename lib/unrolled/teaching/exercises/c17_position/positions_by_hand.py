@@ -74,7 +74,7 @@ def oracle():
     buckets = RelativeBias(1, n_buckets=8, max_distance=32).bucket(torch.tensor([8, 16, 100]))
     bias = torch.tensor([[-6 / 4, 0.0, 0.0, 0.0, -2 / 4]])
     same = torch.zeros(5, 1)
-    _, weights = attend(same[:1], same, same, bias=bias, with_weights=True)
+    _, weights = attend(same[:1], same, same, bias=bias, return_weights=True)
     angles = torch.tensor([5 / 6, 2 / 6 + 1 / 2]) * torch.pi  # of q at 5, and of k at 2
     q, k = torch.stack([angles.cos(), angles.sin()], -1)
     return {

@@ -74,7 +74,7 @@ def oracle():
     return {
         "block": count(block),
         "total": count(),
-        "untied": count(tied=False),
+        "untied": count(tie_embeddings=False),
         "more_places": count(context_length=256) - count(),
         "more_heads": count(n_heads=16) - count(),
         "more_blocks": count(n_layers=12) - count(),

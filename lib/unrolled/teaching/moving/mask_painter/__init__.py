@@ -58,7 +58,7 @@ def paint(
     # Four decimals are equal on every processor; page and still compute with the same numbers.
     q, k, v = (x.detach().double().round(decimals=4) for x in (q, k, v))
     first, start = next(iter(masks.items()))
-    _, weights = attend(q, k, v, start, with_weights=True)
+    _, weights = attend(q, k, v, start, return_weights=True)
     data = {
         "q": q.tolist(), "k": k.tolist(), "v": v.tolist(), "words": [*words],
         "masks": {name: mask.int().tolist() for name, mask in masks.items()},

@@ -23,8 +23,8 @@ from unrolled.teaching.moving.embed import embed
 
 # The configuration that the forward pass in the page can compute.
 SUPPORTED = {
-    "activation": "swiglu", "norm": "rms", "norm_place": "pre", "position": "rotary",
-    "bias": False, "tied": True, "parallel": False, "embedding_norm": False, "window": None,
+    "activation": "swiglu", "norm": "rms", "norm_first": True, "position": "rotary",
+    "bias": False, "tie_embeddings": True, "embedding_norm": False, "window": None,
     "scale_embedding": False, "scale_scores": True, "scale_logits": False,
 }  # fmt: skip
 PLACE = (
@@ -46,7 +46,8 @@ def pack(model: TransformerLM, vocab: tuple[str, ...]) -> bytes:
     for name, value in SUPPORTED.items():
         if config[name] != value:
             raise ValueError(f"the page knows {name}={value!r} only, got {config[name]!r}")
-    if model.config.turned != model.config.width or model.config.n_kv_heads:
+    c = model.config
+    if (c.rotary_dim, c.n_kv_heads) != (c.head_dim, c.n_heads):
         raise ValueError("the page knows whole heads that turn, and as many for keys as queries")
     if len(vocab) != config["vocab_size"]:
         raise ValueError(f"expected {config['vocab_size']} tokens, got {len(vocab)}")

@@ -51,16 +51,15 @@
       return y;
     }
     next(token) {  // { logits, maps: maps[layer][head] = weights over all tokens read }
-      const { d_model: D, n_layers, n_heads: H, norm_eps, rotary_base } = this.config;
-      const w = this.weights, K = this.config.head_dim || D / H, maps = [];
+      const { d_model: D, n_layers, n_heads: H, norm_eps, rope_theta } = this.config;
+      const w = this.weights, K = this.config.head_dim, maps = [];
       let x = w["embedding.weight"].slice(token * D, (token + 1) * D);
       for (let l = 0; l < n_layers; l++) {
         const at = (name) => w[`stack.blocks.${l}.${name}.weight`], { k, v } = this.cache[l];
         const n = rms(x, at("norm_attention"), norm_eps);
-        const q = this.turn(times(at("attention.q_proj"), n), K, rotary_base);
-        const kv = times(at("attention.kv_proj"), n);
-        k.push(this.turn(kv.slice(0, H * K), K, rotary_base));
-        v.push(kv.slice(H * K));
+        const q = this.turn(times(at("attention.q_proj"), n), K, rope_theta);
+        k.push(this.turn(times(at("attention.k_proj"), n), K, rope_theta));
+        v.push(times(at("attention.v_proj"), n));
         const mixed = new Float32Array(H * K);
         maps.push(Array.from({ length: H }, (_, h) => {
           const scores = k.map((key) => {

@@ -5,17 +5,15 @@ Its models are made here from small random configurations; nothing is downloaded
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
+from unrolled.models.block import Block
 from unrolled.models.encoder_decoder import EncoderDecoder
-from unrolled.models.reference_config import FAMILIES
-from unrolled.models.reference_weights import config_from, load_reference_weights
-from unrolled.models.transformer import TransformerLM
+from unrolled.models.pretrained import FAMILIES, config_from, load
+from unrolled.models.transformer import Encoder, TransformerLM
 from unrolled.models.transformer_config import PRESETS
 
 V, LAYERS, B, T, S, CONTEXT, HIDDEN = 53, 3, 2, 11, 13, 17, 37
@@ -34,8 +32,14 @@ T5 = {
     "vocab_size": V, "d_model": 24, "d_kv": 5, "d_ff": HIDDEN, "num_layers": LAYERS, "num_heads": 4,
     "relative_attention_num_buckets": 8, "relative_attention_max_distance": 11,
 }  # fmt: skip
+BERT = {
+    "vocab_size": V, "hidden_size": 24, "num_hidden_layers": LAYERS, "num_attention_heads": 6,
+    "intermediate_size": HIDDEN, "max_position_embeddings": CONTEXT, "type_vocab_size": 3,
+}  # fmt: skip
 # family, what its classes are called there, and sizes
 CASES = {
+    "bert": ("bert", "Bert", BERT),
+    "bert relu": ("bert", "Bert", BERT | {"hidden_act": "relu", "layer_norm_eps": 1e-3}),
     "gpt2": ("gpt2", "GPT2", GPT2 | ENDS | {"n_inner": HIDDEN}),
     "gpt2 relu": ("gpt2", "GPT2", GPT2 | ENDS | {"activation_function": "relu"}),
     "gpt2 untied": ("gpt2", "GPT2", GPT2 | ENDS | {"tie_word_embeddings": False}),
@@ -55,7 +59,7 @@ CASES = {
 }  # fmt: skip
 every_case = pytest.mark.parametrize("case", CASES)
 HEADS = {
-    "GPT2": "LMHeadModel", "OpenAIGPT": "LMHeadModel", "Llama": "ForCausalLM",
+    "Bert": "Model", "GPT2": "LMHeadModel", "OpenAIGPT": "LMHeadModel", "Llama": "ForCausalLM",
     "Bloom": "ForCausalLM", "OPT": "ForCausalLM", "T5": "ForConditionalGeneration",
 }  # fmt: skip
 # In double precision: theirs compute angles (LLaMA) and the softmax (BLOOM) in single precision.
@@ -95,9 +99,9 @@ def reference(transformers, case, dtype=torch.float64, **changes):
 
 
 def ours_like(theirs, configuration, family, dtype=torch.float64, **changes):
-    kind = EncoderDecoder if family == "t5" else TransformerLM
-    model = kind(replace(config_from(configuration, family), **changes)).to(dtype).eval()
-    load_reference_weights(model, theirs.state_dict(), family)
+    kind = {"t5": EncoderDecoder, "bert": Encoder}.get(family, TransformerLM)
+    model = kind(config_from(configuration, family).replace(**changes)).to(dtype).eval()
+    load(model, theirs.state_dict(), family)
     return model
 
 
@@ -109,6 +113,8 @@ def logits(ours, theirs, family, device="cpu"):
         if family == "t5":
             expected = theirs(input_ids=source, decoder_input_ids=tokens).logits
             return ours(source, tokens), expected
+        if family == "bert":
+            return ours(tokens), theirs(tokens).last_hidden_state
         return ours(tokens), theirs(tokens).logits
 
 
@@ -138,7 +144,9 @@ def test_gradients_are_the_references(transformers, exact_norms, case):
     """After one backward pass the references' gradients, loaded as weights, are ours."""
     family = CASES[case][0]
     theirs, configuration = reference(transformers, case)
-    ours = ours_like(theirs, configuration, family, tied=True)  # as theirs are in any case
+    ours = ours_like(
+        theirs, configuration, family, tie_embeddings=True
+    )  # as theirs are in any case
     tokens, source = torch.randint(V, (B, T)), torch.randint(V, (B, S))
     if family == "t5":
         got, expected = ours(source, tokens), theirs(input_ids=source, decoder_input_ids=tokens)
@@ -148,10 +156,51 @@ def test_gradients_are_the_references(transformers, exact_norms, case):
     (weights * got).sum().backward()
     (weights * expected.logits).sum().backward()
     named = theirs.named_parameters(remove_duplicate=False)
-    gradients = ours_like(theirs, configuration, family, tied=True)
-    load_reference_weights(gradients, {name: p.grad for name, p in named}, family)
+    gradients = ours_like(theirs, configuration, family, tie_embeddings=True)
+    load(gradients, {name: p.grad for name, p in named}, family)
     for name, parameter in ours.named_parameters():
         close(parameter.grad, gradients.get_parameter(name).data, 1e-9)
+
+
+@pytest.mark.parametrize("case", ["bert", "bert relu"])
+def test_berts_vectors_under_padding_and_types_are_the_references(transformers, case, device):
+    theirs, configuration = reference(transformers, case)
+    ours = ours_like(theirs, configuration, "bert").to(device)
+    tokens, types = torch.randint(V, (4, T)), torch.randint(3, (4, T))
+    mask = torch.arange(T) < torch.tensor([T, 5, 1, 8])[:, None]
+    tokens, types, mask = (x.to(device) for x in (tokens, types, mask))
+    with torch.no_grad():
+        got = ours(tokens, mask, types)
+        expected = theirs.to(device)(
+            tokens, attention_mask=mask.long(), token_type_ids=types
+        ).last_hidden_state
+    assert expected.std() > 0.1
+    close(got[mask], expected[mask], 1e-10)
+
+
+@pytest.mark.parametrize("case", ["llama", "llama grouped"])
+def test_llamas_weights_load_into_the_interleaved_layout(transformers, exact_norms, case):
+    theirs, configuration = reference(transformers, case)
+    ours = ours_like(theirs, configuration, "llama", position="rotary-interleaved")
+    close(*logits(ours, theirs, "llama"), 1e-5)
+    halves = ours_like(theirs, configuration, "llama")
+    tokens = torch.randint(V, (B, T))
+    close(ours(tokens), halves(tokens), 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("case", "where"),
+    [("gpt2", "h"), ("llama grouped", "layers"), ("bloom 6", "h"), ("bert", "encoder.layer")],
+)
+def test_a_block_loads_alone(transformers, case, where):
+    theirs, configuration = reference(transformers, case)
+    family = CASES[case][0]
+    whole = ours_like(theirs, configuration, family)
+    layer = theirs.base_model.get_submodule(where)[1]
+    block = Block(whole.config.replace(vocab_size=None), causal=family != "bert").double()
+    load(block, layer.state_dict(), family)
+    for name, expected in whole.stack.blocks[1].state_dict().items():
+        close(block.state_dict()[name], expected, 0)
 
 
 def test_a_run_of_fifty_steps_keeps_the_loss_of_the_reference(transformers):
@@ -186,46 +235,35 @@ def test_a_run_of_fifty_steps_keeps_the_loss_of_the_reference(transformers):
     ("family", "name", "changes", "expected"),
     [
         ("gpt2", "GPT2", {}, "gpt2"),
-        ("gpt2", "GPT2", {"n_embd": 1600, "n_layer": 48, "n_head": 25}, "gpt2-xl"),
-        ("openai-gpt", "OpenAIGPT", {}, "gpt"),
-        ("opt", "OPT", {}, "opt-125m"),
+        ("bert", "Bert", {}, "bert-base"),
         ("llama", "Llama", {}, "llama-7b"),
-        (
-            "bloom",
-            "Bloom",
-            {"hidden_size": 14_336, "n_layer": 70, "n_head": 112},
-            "bloom-176b",
-        ),
         ("t5", "T5", {}, "t5-small"),
-        (
-            "t5",
-            "T5",
-            {"d_model": 768, "num_layers": 12, "num_heads": 12, "tie_word_embeddings": False,
-             "feed_forward_proj": "gated-gelu"},
-            "t5-v1.1-base",
-        ),
     ],
 )  # fmt: skip
 def test_presets_are_the_references_configurations(transformers, family, name, changes, expected):
     theirs = getattr(transformers, name + "Config")(**changes)
     ours, known = config_from(theirs, family), PRESETS[expected]
-    spelt_out = {"n_kv_heads": ours.n_kv_heads, "head_dim": ours.head_dim, "d_ff": ours.d_ff}
-    assert (ours.width, ours.inner) == (known.width, known.inner)
-    assert ours.n_kv_heads in (None, known.n_heads)
-    assert ours == replace(known, **spelt_out, dropout=ours.dropout, init_std=ours.init_std)
+    rates = ("dropout", "attention_dropout", "residual_dropout", "embedding_dropout")
+    assert ours == known.replace(**{name: getattr(ours, name) for name in (*rates, "init_std")})
+
+
+def test_each_rate_of_dropout_is_taken_over():
+    rates = {"resid_pdrop": 0.2, "attn_pdrop": 0.3, "embd_pdrop": 0.0}
+    c = config_from(SMALL["gpt2"] | rates, "gpt2")
+    assert (c.residual_dropout, c.attention_dropout, c.embedding_dropout) == (0.2, 0.3, 0.0)
 
 
 def test_a_file_may_spell_and_leave_out_what_older_ones_do():
     gpt2 = {"n_embd": 20, "n_layer": 2, "n_head": 5, "vocab_size": 53, "n_positions": 17}
     ours = config_from(gpt2, "gpt2")
-    assert (ours.inner, ours.activation, ours.norm_eps) == (80, "gelu-tanh", 1e-5)
+    assert (ours.d_ff, ours.activation, ours.norm_eps) == (80, "gelu-tanh", 1e-5)
     bloom = {"n_embed": 24, "n_layer": 2, "num_attention_heads": 6, "vocab_size": 53}
     assert config_from(bloom, "bloom").context_length == 2048
     old = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 6, "vocab_size": 53,
            "intermediate_size": 37, "max_position_embeddings": 17, "rope_theta": 500.0,
            "rope_scaling": None, "head_dim": None}  # fmt: skip
     ours = config_from(old, "llama")
-    assert (ours.rotary_base, ours.width, ours.n_kv_heads) == (500.0, 4, 6)
+    assert (ours.rope_theta, ours.head_dim, ours.n_kv_heads) == (500.0, 4, 6)
     t5 = {"d_model": 24, "d_kv": 5, "d_ff": 37, "num_layers": 2, "num_heads": 4, "vocab_size": 53}
     for changes, expected in (
         ({}, (True, True, "relu")),
@@ -234,7 +272,7 @@ def test_a_file_may_spell_and_leave_out_what_older_ones_do():
         ({"feed_forward_proj": "gated-silu"}, (True, True, "swiglu")),
     ):  # fmt: skip
         ours = config_from(t5 | changes, "t5")
-        assert (ours.tied, ours.scale_logits, ours.activation) == expected
+        assert (ours.tie_embeddings, ours.scale_logits, ours.activation) == expected
 
 
 SMALL = {
@@ -251,7 +289,7 @@ SMALL = {
 @pytest.mark.parametrize(
     ("family", "changes", "message"),
     [
-        ("bert", {}, "one of gpt2, openai-gpt, opt, bloom, llama, t5, got 'bert'"),
+        ("mamba", {}, "one of bert, gpt2, openai-gpt, opt, bloom, llama, t5, got 'mamba'"),
         ("gpt2", {"model_type": "opt"}, "configuration of gpt2, got one of opt"),
         ("gpt2", {"n_embd": None}, "configuration of gpt2 has no hidden_size or n_embd"),
         ("gpt2", {"n_head": 3}, "n_heads=3 does not divide d_model=20"),
@@ -261,10 +299,18 @@ SMALL = {
         ("opt", {"do_layer_norm_before": False}, "do_layer_norm_before=True only, got False"),
         ("opt", {"word_embed_proj_dim": 12}, "word_embed_proj_dim=24 only, got 12"),
         ("bloom", {"apply_residual_connection_post_layernorm": True}, "layernorm=False only"),
-        ("llama", {"rope_scaling": {"type": "linear", "factor": 2}}, "'default' only, got 'linear"),
-        ("llama", {"rope_parameters": {"rope_type": "llama3"}}, "'default' only, got 'llama3'"),
-        ("llama", {"attention_bias": True}, "everywhere or nowhere, got attention_bias=True"),
-        ("t5", {"num_decoder_layers": 3}, "got 2 and 3"),
+        (
+            "llama",
+            {"rope_scaling": {"type": "linear", "factor": 2}},
+            "rope_type .* got 'lin",
+        ),
+        (
+            "llama",
+            {"rope_parameters": {"rope_type": "llama3"}},
+            "rope_type .* got 'llama3'",
+        ),
+        ("llama", {"attention_bias": True}, "our llama has mlp_bias=True only, got False"),
+        ("t5", {"num_decoder_layers": 3}, "num_decoder_layers=2 only, got 3"),
     ],
 )
 def test_configurations_that_ours_cannot_be_are_refused(family, changes, message):
@@ -292,11 +338,11 @@ def small_gpt2(**changes) -> tuple[TransformerLM, dict[str, torch.Tensor]]:
 
 def test_matrices_are_transposed_and_queries_keys_and_values_parted():
     model, given = small_gpt2()
-    load_reference_weights(model, given, "gpt2")
+    load(model, given, "gpt2")
     fused, block = given["h.1.attn.c_attn.weight"], model.stack.blocks[1]
     close(block.attention.q_proj.weight.data, fused[:, :20].T, 0)
-    close(block.attention.kv_proj.weight.data, fused[:, 20:].T, 0)
-    close(block.attention.kv_proj.bias.data, given["h.1.attn.c_attn.bias"][20:], 0)
+    close(block.attention.k_proj.weight.data, fused[:, 20:40].T, 0)
+    close(block.attention.v_proj.bias.data, given["h.1.attn.c_attn.bias"][40:], 0)
     close(block.feed_forward.down.weight.data, given["h.1.mlp.c_proj.weight"].T, 0)
     close(model.head.weight.data, given["wte.weight"], 0)
 
@@ -304,19 +350,19 @@ def test_matrices_are_transposed_and_queries_keys_and_values_parted():
 def test_names_may_have_a_prefix_and_older_files_constants():
     one, given = small_gpt2()
     other, _ = small_gpt2()
-    load_reference_weights(one, given, "gpt2")
+    load(one, given, "gpt2")
     longer = {f"transformer.{name}": tensor for name, tensor in given.items()}
     longer["transformer.h.0.attn.bias"] = torch.ones(1, 1, 17, 17)
     longer["h.1.attn.masked_bias"] = torch.tensor(-1e4)
     longer["lm_head.weight"] = given["wte.weight"].clone()
-    load_reference_weights(other, longer, "gpt2")
+    load(other, longer, "gpt2")
     for got, expected in zip(other.parameters(), one.parameters(), strict=True):
         close(got, expected, 0)
 
 
 def test_weights_of_another_precision_are_converted():
     model, given = small_gpt2()
-    load_reference_weights(model, {n: x.to(torch.float16) for n, x in given.items()}, "gpt2")
+    load(model, {n: x.to(torch.float16) for n, x in given.items()}, "gpt2")
     assert model.embedding.weight.dtype == torch.float32
     close(model.embedding.weight.data, given["wte.weight"].half().float(), 0)
 
@@ -350,7 +396,7 @@ def without(given, *names):
         ),
         (
             lambda g: g | {"lm_head.weight": torch.ones(53, 20)},
-            "lm_head.weight is another matrix than wte.weight: build the model with tied=False",
+            "lm_head.weight is another matrix than wte.weight: .* with tie_embeddings=False",
         ),
         (
             lambda g: g | {"transformer.wte.weight": torch.ones(53, 20)},
@@ -362,16 +408,16 @@ def test_weights_that_do_not_fit_are_refused_and_change_nothing(change, message)
     model, given = small_gpt2()
     before = {name: x.clone() for name, x in model.state_dict().items()}
     with pytest.raises(ValueError, match=message):
-        load_reference_weights(model, change(given), "gpt2")
+        load(model, change(given), "gpt2")
     for name, x in model.state_dict().items():
         close(x, before[name], 0)
 
 
 def test_an_untied_model_needs_a_head():
     _, given = small_gpt2()
-    model = TransformerLM(replace(config_from(SMALL["gpt2"], "gpt2"), tied=False))
-    with pytest.raises(ValueError, match=r"lm_head.weight missing; .* build .* with tied=True"):
-        load_reference_weights(model, given, "gpt2")
+    model = TransformerLM(config_from(SMALL["gpt2"], "gpt2").replace(tie_embeddings=False))
+    with pytest.raises(ValueError, match=r"lm_head.weight missing; .* tie_embeddings=True"):
+        load(model, given, "gpt2")
 
 
 def test_bloom_needs_as_many_heads_as_its_matrix_has():
@@ -385,28 +431,26 @@ def test_bloom_needs_as_many_heads_as_its_matrix_has():
     whole = {f"{name}.weight": torch.ones(shape) for name, shape in shapes.items()}
     whole |= {f"{name}.bias": torch.ones(shape[0]) for name, shape in shapes.items()}
     del whole["word_embeddings.bias"]
-    load_reference_weights(model, whole, "bloom")
+    load(model, whole, "bloom")
     with pytest.raises(ValueError, match=r"query_key_value.weight \(71, 24\) cannot fill"):
-        load_reference_weights(model, whole | state, "bloom")
+        load(model, whole | state, "bloom")
 
 
 def test_a_family_goes_into_a_model_of_its_form():
     model, given = small_gpt2()
     with pytest.raises(TypeError, match="t5 goes into EncoderDecoder, got TransformerLM"):
-        load_reference_weights(model, given, "t5")
+        load(model, given, "t5")
     with pytest.raises(ValueError, match="got 'gpt4'"):
-        load_reference_weights(model, given, "gpt4")
+        load(model, given, "gpt4")
     for changes, message in (
-        ({"norm_place": "post"}, "gpt2 has norm_place='pre', not 'post'"),
+        ({"norm_first": False}, "gpt2 has norm_first=True, not False"),
         ({"position": "alibi"}, "gpt2 has position='learned', not 'alibi'"),
     ):
-        other = TransformerLM(replace(model.config, **changes))
+        other = TransformerLM(model.config.replace(**changes))
         with pytest.raises(ValueError, match=message):
-            load_reference_weights(other, given, "gpt2")
-    halves = config_from(SMALL["llama"], "llama")
-    other = TransformerLM(replace(halves, position="rotary-interleaved"))
-    with pytest.raises(ValueError, match="llama has position='rotary', not 'rotary-interleaved'"):
-        load_reference_weights(other, given, "llama")
+            load(other, given, "gpt2")
+    with pytest.raises(TypeError, match="torch goes into Block, got TransformerLM"):
+        load(model, given, "torch")
 
 
 def test_every_family_is_tested():
