@@ -142,7 +142,7 @@ def test_targets_that_are_the_inputs_are_recognised(make):
 
 
 def test_targets_that_lag_are_recognised():
-    with pytest.raises(BehaviourError, match="ask for the past"):
+    with pytest.raises(BehaviourError, match="targets are the previous tokens"):
         check_shift(TEXT[:, 1:], TEXT[:, :-1])
 
 
@@ -791,7 +791,7 @@ def test_the_worst_entry_is_named_with_both_values():
 @pytest.mark.parametrize(
     ("wrong", "guess"),
     [
-        (-GRAD, "Every sign is turned"),
+        (-GRAD, "Every entry has the opposite sign"),
         (3 * GRAD, "Every entry is 3 times what it should be"),
         (GRAD / 7, "Every entry is 0.142857 times"),
         (0 * GRAD, "Every entry is 0 times"),

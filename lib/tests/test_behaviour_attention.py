@@ -487,7 +487,7 @@ def test_the_librarys_translator_reads_its_source_and_without_its_weights_does_n
 
 
 def test_a_source_that_is_never_read_is_named():
-    message = "no output changes when the source does: are keys and values made from the target"
+    message = "no output changes when the source does: do keys and values come from the target"
     with pytest.raises(BehaviourError, match=message):
         check_source(Translator(bug=True), SOURCE, TOKENS)
     with pytest.raises(BehaviourError, match=message):
@@ -499,12 +499,12 @@ def test_a_source_that_is_never_read_is_named():
     [
         (
             lambda x: x[:, -1:],
-            "sequence 0 changes with place 0 of its source; it reads place 4 of 5",
+            "sequence 0 changes with position 0 of its source; it reads position 4 of 5",
         ),
-        (lambda x: x[:, :-1], "with place 4 of its source; it reads places 0, 1, 2, 3 of 5"),
+        (lambda x: x[:, :-1], "with position 4 of its source; it reads positions 0, 1, 2, 3 of 5"),
         (
             lambda x: np.where((np.arange(B) == 1)[:, None, None], 0, x),
-            "output of sequence 1 changes with place 0 of its source; it reads none of 5",
+            "output of sequence 1 changes with position 0 of its source; it reads none of 5",
         ),
     ],
 )
@@ -522,7 +522,7 @@ def test_the_one_output_that_reads_nothing_is_named(sequence, place):
         return out
 
     with pytest.raises(
-        BehaviourError, match=f"place {place} of sequence {sequence} changes with no .* those that"
+        BehaviourError, match=f"position {place} of sequence {sequence} changes with no .* those"
     ):
         check_source(model, SOURCE.numpy(), TOKENS.numpy())
 

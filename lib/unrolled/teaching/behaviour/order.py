@@ -46,7 +46,7 @@ def check_permutation(
             why = _why_not_moved(row, tolerance)
             raise BehaviourError(f"when {row.thing}s {i} and {j} change places, {change}{why}")
     if change := row.change(np.arange(row.length)[::-1], tolerance):
-        raise BehaviourError(f"when the {row.thing}s are turned round, {change}")
+        raise BehaviourError(f"when the {row.thing}s are reversed, {change}")
 
 
 def check_order(model: Callable[[Any], Any], x: Any, *, tolerance: float | None = None) -> None:

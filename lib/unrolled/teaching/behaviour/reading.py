@@ -167,21 +167,21 @@ def check_source(
     if not reads.any():
         by = f" by more than {largest:.2g}" if tolerance else ""
         raise BehaviourError(
-            f"no output changes{by} when the source does: are keys and values made from the target "
-            "again, or is the source's part lost on the way?"
+            f"no output changes{by} when the source does: do keys and values come from the "
+            "target, or does the source get lost on the way?"
         )
     used = reads.any(axis=2)  # (B, S)
     if not used.all():
         b, s = first(~used)
         raise BehaviourError(
-            f"no output of sequence {b} changes with place {s} of its source; "
+            f"no output of sequence {b} changes with position {s} of its source; "
             f"it reads {_listed(used[b])} of {x.shape[1]}"
         )
     if not (reading := reads.any(axis=1)).all():  # (B, T)
         b, t = first(~reading)
         raise BehaviourError(
-            f"the output at place {t} of sequence {b} changes with no place of the source; "
-            f"those that do: {_listed(reading[b])} of {y.shape[1]}"
+            f"the output at position {t} of sequence {b} changes with no position of the source; "
+            f"those that change: {_listed(reading[b])} of {y.shape[1]}"
         )
 
 
@@ -200,9 +200,9 @@ def _reads(probe, x, y, before, tolerance) -> tuple[np.ndarray, float]:
 
 def _listed(which: np.ndarray) -> str:
     """The positions that are True, at most eight of them."""
-    places = [str(i) for i in np.flatnonzero(which)]
-    if not places:
+    positions = [str(i) for i in np.flatnonzero(which)]
+    if not positions:
         return "none"
-    return ("place " if len(places) == 1 else "places ") + ", ".join(
-        [*places[:8], *(["…"] if len(places) > 8 else [])]
+    return ("position " if len(positions) == 1 else "positions ") + ", ".join(
+        [*positions[:8], *(["…"] if len(positions) > 8 else [])]
     )

@@ -79,7 +79,7 @@ def check_shift(inputs: Any, targets: Any, *, pad: int | None = None) -> None:
     if (targets == inputs).all():
         raise BehaviourError("the targets are the inputs: every answer stands in the question")
     if (targets[..., 1:] == inputs[..., :-1]).all():
-        raise BehaviourError("the targets lag one behind the inputs: they ask for the past")
+        raise BehaviourError("the targets are the previous tokens, one position behind the inputs")
     at = first(wrong)
     after = (*at[:-1], at[-1] + 1)
     raise BehaviourError(
@@ -131,7 +131,7 @@ def _why_not_the_gradient(gradient: np.ndarray, expected: np.ndarray) -> str:
         return ""
     factor = (gradient * expected).sum() / (expected**2).sum()
     if same(gradient, -expected):
-        return ". Every sign is turned"
+        return ". Every entry has the opposite sign"
     if same(gradient, factor * expected):
         return f". Every entry is {factor:.6g} times what it should be"
     if gradient.ndim == 2 and gradient.shape == gradient.T.shape and same(gradient.T, expected):
