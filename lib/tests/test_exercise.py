@@ -639,6 +639,7 @@ def test_use_is_read_without_the_solution(read):
     exec(exercise.use_source, names)
     assert "Tally" not in names
     assert "np" in names
+    assert "unrolled" not in exercise.use_source, "a sandbox has no need of the book"
     assert names["use"](exercise.solution, [2, 3]) == 5
     leaking = read(TALLY.replace("tally = answer()", "tally = Tally()"), "Tally")
     with pytest.raises(NameError, match="Tally"):

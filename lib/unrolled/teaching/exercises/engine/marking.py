@@ -286,7 +286,7 @@ def _causes(exercise, calls, outcomes, expected, planned) -> list[str]:
     for mistake, found in planned.items():
         theirs = _columns(exercise, found, names)
         slips = differ(theirs, right)
-        if slips and slips <= failing and not slips & differ(mine, theirs):
+        if slips and not slips & differ(mine, theirs):
             if slips == failing:
                 return [f"Likely cause: {mistake}."]
             partly.append((mistake, slips))
