@@ -48,7 +48,7 @@ def test_the_quick_figures_are_those_within_the_time(notebook):
 
     assert kept({}) == ["c0", *(f"c{i}" for i in range(1, 8))]
     assert kept({"c5": 10.0}) == ["c0", "c1", "c2", "c4", "c6"]
-    assert kept({"c2": 1.5, "c5": 1.5}) == ["c0", "c3", "c5", "c7"], "together in time"
+    assert kept({"c0": 9.0, "c2": 2.0, "c5": 2.0}) == ["c0", "c3", "c5", "c7"], "together in time"
     assert kept({"c4": 10.0, "c7": 10.0}) == ["c0"]
 
 

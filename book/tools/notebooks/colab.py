@@ -37,7 +37,7 @@ COLAB = ROOT / ".venv-colab" / "bin" / "python"
 LIBRARY = ROOT / "lib" / "unrolled"
 RECORD = Path(__file__).with_name("colab.json")
 LOCAL = ROOT / "_build" / "colab.json"
-QUICK = 2.0  # seconds of computing for the figures of a chapter that has not changed
+QUICK = 3.0  # seconds of computing for the figures of a chapter that has not changed
 
 
 # ---- what has changed --------------------------------------------------------------------------
@@ -107,14 +107,15 @@ def _torch() -> str:
 
 
 def reduced(notebook: NotebookNode, seconds: dict[str, float]) -> NotebookNode:
-    """The notebook with its set-up cell and the figures whose cells take QUICK seconds together.
+    """The notebook with its set-up cell and figures; what these need takes QUICK seconds at most.
 
     seconds: by cell id, of the cells that take long enough to be worth noting.
     """
-    chosen: set[int] = set(needed(notebook, []))
+    set_up = set(needed(notebook, []))
+    chosen = set(set_up)
     for cells in sorted((needed(notebook, [i]) for i in figure_cells(notebook)), key=len):
         more = chosen | set(cells)
-        if sum(seconds.get(notebook.cells[i].id, 0) for i in more) <= QUICK:
+        if sum(seconds.get(notebook.cells[i].id, 0) for i in more - set_up) <= QUICK:
             chosen = more
     short = nbformat.from_dict(notebook)
     short.cells = [short.cells[i] for i in sorted(chosen)]
