@@ -415,7 +415,7 @@ def test_prompts_of_several_lengths_are_continued_as_one_by_one(make, cache, sto
         assert torch.equal(row, alone[0])
 
 
-@pytest.mark.parametrize("cache", [False])
+@pytest.mark.parametrize("cache", [True, False])
 def test_an_encoder_decoder_writes_what_a_plain_loop_writes(cache):
     torch.manual_seed(0)
     config = TransformerConfig(vocab_size=V, d_model=12, n_layers=2, n_heads=3, context_length=17)
