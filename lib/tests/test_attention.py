@@ -443,3 +443,14 @@ def tensors(*shapes):
 def test_what_does_not_fit_is_refused_with_its_shapes(inputs, options, error, message):
     with pytest.raises(error, match=message):
         attend(*inputs, **options)
+
+
+@both
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_query_that_is_nan_gives_nan_and_spoils_no_other(implementation, causal):
+    q, k, v = (x.detach() for x in qkv(B, H, n_keys=T))
+    expected = attend(q, k, v, causal=causal, implementation=implementation)
+    q[0, 1, 3, 2] = math.nan  # torch's kernel on a CPU would give zeros here
+    got = attend(q, k, v, causal=causal, implementation=implementation)
+    expected[0, 1, 3] = math.nan
+    assert_close(got, expected, rtol=0, atol=0, equal_nan=True)

@@ -56,7 +56,8 @@ def attend(
         mask = prepare(mask, bias, T, S, causal=causal, device=q.device)
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     if implementation == "fused" or (implementation == "auto" and not return_weights):
-        return _fused(q, k, v, mask, scale, dropout)
+        output = _fused(q, k, v, mask, scale, dropout)
+        return output + _broken_queries(q) if _hides_nan(q) else output
     k, v = _spread(k, q), _spread(v, q)
     scores = q @ k.transpose(-2, -1) * scale  # (…, T, S)
     added = causal_mask(T, S, device=q.device) if mask.causal else mask.added
@@ -82,6 +83,20 @@ def _fused(q: Tensor, k: Tensor, v: Tensor, mask: ScoreMask, scale: float, dropo
         enable_gqa=grouped,
     )  # fmt: skip
     return output if mask.alive is None else output * mask.alive
+
+
+def _hides_nan(q: Tensor) -> bool:
+    """Whether the kernel may give numbers where a query is NaN: on a CPU it does."""
+    return (
+        q.device.type == "cpu"
+        and not torch.compiler.is_compiling()
+        and not q.detach().sum().isfinite()
+    )
+
+
+def _broken_queries(q: Tensor) -> Tensor:
+    """(…, T, 1): NaN for a query that is not finite, 0 for the others."""
+    return (q.detach() * 0).sum(-1, keepdim=True)
 
 
 def _spread(x: Tensor, q: Tensor) -> Tensor:
