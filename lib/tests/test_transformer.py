@@ -14,7 +14,7 @@ from torch._dynamo.testing import CompileCounter
 from torch.nn import functional as F
 from torch.testing import assert_close
 from unrolled.models import attention as attention_module
-from unrolled.models import masks, pretrained
+from unrolled.models import masks
 from unrolled.models import transformer as transformer_module
 from unrolled.models.block import Block
 from unrolled.models.encoder_decoder import EncoderDecoder
@@ -209,6 +209,25 @@ def test_a_fresh_model_knows_nothing():
 # --- blocks and stacks are torch's ---------------------------------------------------------------
 
 
+def copy_block(theirs: nn.Module, ours: Block) -> None:
+    """The weights of torch's encoder or decoder layer."""
+    attentions, norms = [(theirs.self_attn, ours.attention)], [ours.norm_attention]
+    if ours.cross is not None:
+        attentions.append((theirs.multihead_attn, ours.cross))
+        norms.append(ours.norm_cross)
+    for a, b in attentions:
+        projections = b.q_proj, b.k_proj, b.v_proj
+        for kind in b.q_proj.state_dict():
+            parts = getattr(a, f"in_proj_{kind}").data.chunk(3)
+            for part, linear in zip(parts, projections, strict=True):
+                getattr(linear, kind).data.copy_(part)
+        b.o_proj.load_state_dict(a.out_proj.state_dict())
+    for n, norm in enumerate([*norms, ours.norm_feed_forward], 1):
+        norm.load_state_dict(getattr(theirs, f"norm{n}").state_dict())
+    ours.feed_forward.up.load_state_dict(theirs.linear1.state_dict())
+    ours.feed_forward.down.load_state_dict(theirs.linear2.state_dict())
+
+
 def torchs_layer(kind, norm_first, activation, bias=True):
     """In training mode, where torch takes no shortcut; without dropout it computes the same."""
     return kind(
@@ -237,7 +256,7 @@ def test_a_block_is_torchs_encoder_layer(norm_first, activation, bias, masked, d
     block = Block(
         config(norm_first=norm_first, activation=activation, bias=bias), causal=masked
     ).to(device)
-    pretrained.load(block, theirs.state_dict(), "torch")
+    copy_block(theirs, block)
     x = torch.randn(B, T, D, device=device, requires_grad=True)
     real = lengths_mask(7, 4, 1, 6, 2).to(device) if masked else None
     may_not = ~causal_mask(T, device=device) if masked else None  # torch: True = may not attend
@@ -256,7 +275,7 @@ def test_a_block_with_a_source_is_torchs_decoder_layer(norm_first, activation, d
     theirs = torchs_layer(nn.TransformerDecoderLayer, norm_first, activation)
     theirs = randomised(theirs).to(device)
     block = Block(config(norm_first=norm_first, activation=activation), causal=True, cross=True)
-    pretrained.load(block.to(device), theirs.state_dict(), "torch")
+    copy_block(theirs, block.to(device))
     x = torch.randn(B, T, D, device=device, requires_grad=True)
     source = torch.randn(B, S, D, device=device, requires_grad=True)
     real, read = lengths_mask(7, 4, 1, 6, 2), lengths_mask(11, 1, 5, 3, 2, width=S)
@@ -286,7 +305,7 @@ def test_stacks_are_torchs_encoder_and_decoder(norm_first, device):
     for theirs, stack in zip((encoder, decoder), ours, strict=True):
         randomised(theirs).to(device)
         for a, b in zip(theirs.layers, stack.blocks, strict=True):
-            pretrained.load(b, a.state_dict(), "torch")
+            copy_block(a, b)
         if pre:
             stack.final_norm.load_state_dict(theirs.norm.state_dict())
     x = torch.randn(B, S, D, device=device, requires_grad=True)

@@ -174,11 +174,6 @@ class TransformerLM(nn.Module):
         """What the head reads, (B, T, D): model(tokens) is model.logits(model.hidden(tokens))."""
         return self.stack(self.embed(tokens), mask, **options)
 
-    def read(self, tokens: Tensor, state: KVCache | None = None) -> tuple[Tensor, KVCache]:
-        """(logits (B, T, V), the state after the last token), going on from a fork of `state`."""
-        state = self.new_cache() if state is None else state.fork()
-        return self(tokens, cache=state), state
-
     def embed(self, tokens: Tensor) -> Tensor:
         """(B, T, D), without positions, which the stack adds."""
         return embed(self.embedding, tokens, self.config)

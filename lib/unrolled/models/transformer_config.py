@@ -5,6 +5,7 @@ Chapters 14 to 18 derive the choices, chapter 20 counts what they cost.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 from unrolled.models.attention import IMPLEMENTATIONS
@@ -12,6 +13,12 @@ from unrolled.models.layers import ACTIVATIONS, GATED, NORM_EPS
 from unrolled.validate import one_of, real, whole
 
 POSITIONS = ("learned", "sinusoidal", "rotary", "rotary-interleaved", "alibi", "relative", "none")
+
+
+_RATES = "dropout attention_dropout residual_dropout embedding_dropout"
+_SWITCHES = (
+    "norm_first embedding_norm bias tie_embeddings scale_embedding scale_scores scale_logits"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,48 +64,39 @@ class TransformerConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_given", {f.name: getattr(self, f.name) for f in fields(self)})
-        for name in ("d_model", "n_heads", "n_layers", "context_length", "n_buckets",
-                     "max_distance"):  # fmt: skip
-            whole(name, getattr(self, name))
-        for name in ("vocab_size", "window"):
-            if getattr(self, name) is not None:
-                whole(name, getattr(self, name))
+        self._check(whole, "d_model n_heads n_layers context_length n_buckets max_distance")
         if self.head_dim is None and self.d_model % self.n_heads:
             raise ValueError(f"n_heads={self.n_heads} does not divide d_model={self.d_model}")
-        self._fill("n_kv_heads", self.n_heads)
-        self._fill("head_dim", self.d_model // self.n_heads)
-        self._fill("d_ff", 4 * self.d_model)
-        self._fill("rotary_dim", self.head_dim)
-        for name in ("attention_dropout", "residual_dropout", "embedding_dropout"):
-            self._fill(name, self.dropout)
-        for name in ("n_kv_heads", "head_dim", "d_ff", "rotary_dim"):
-            whole(name, getattr(self, name))
-        for name in ("dropout", "attention_dropout", "residual_dropout", "embedding_dropout"):
-            real(name, getattr(self, name), at_least=0, below=1)
-        whole("n_token_types", self.n_token_types, at_least=0)
-        real("rope_theta", self.rope_theta, above=0)
-        real("norm_eps", self.norm_eps, at_least=0)
-        real("init_std", self.init_std, at_least=0)
-        for name in ("norm_first", "embedding_norm", "bias", "tie_embeddings", "scale_embedding",
-                     "scale_scores", "scale_logits"):  # fmt: skip
-            one_of(name, getattr(self, name), (True, False))
-        one_of("activation", self.activation, (*ACTIVATIONS, *GATED))
-        one_of("norm", self.norm, ("layer", "rms"))
-        one_of("position", self.position, POSITIONS)
-        one_of("implementation", self.implementation, IMPLEMENTATIONS)
+        self._fill(n_kv_heads=self.n_heads, head_dim=self.d_model // self.n_heads)
+        self._fill(d_ff=4 * self.d_model, rotary_dim=self.head_dim)
+        self._fill(**dict.fromkeys(_RATES.split()[1:], self.dropout))
+        self._check(whole, "n_kv_heads head_dim d_ff rotary_dim vocab_size window")
+        self._check(whole, "n_token_types", at_least=0)
+        self._check(real, _RATES, at_least=0, below=1)
+        self._check(real, "norm_eps init_std", at_least=0)
+        self._check(real, "rope_theta", above=0)
+        self._check(one_of, _SWITCHES, options=(True, False))
+        self._check(one_of, "activation", options=(*ACTIVATIONS, *GATED))
+        self._check(one_of, "norm", options=("layer", "rms"))
+        self._check(one_of, "position", options=POSITIONS)
+        self._check(one_of, "implementation", options=IMPLEMENTATIONS)
         if self.n_heads % self.n_kv_heads:
             raise ValueError(f"n_kv_heads={self.n_kv_heads} does not divide n_heads={self.n_heads}")
         if self.position == "sinusoidal" and self.d_model % 2:
             raise ValueError(f"sinusoidal positions need an even d_model, got {self.d_model}")
         if self.has_rotary and (self.rotary_dim % 2 or self.rotary_dim > self.head_dim):
-            raise ValueError(
-                f"rotary_dim must be even and at most head_dim={self.head_dim}, "
-                f"got {self.rotary_dim}"
-            )
+            limit = f"even and at most head_dim={self.head_dim}"
+            raise ValueError(f"rotary_dim must be {limit}, got {self.rotary_dim}")
 
-    def _fill(self, name: str, value: object) -> None:
-        if getattr(self, name) is None:
-            object.__setattr__(self, name, value)
+    def _check(self, check: Callable, names: str, **bounds: object) -> None:
+        for name in names.split():
+            if (value := getattr(self, name)) is not None:
+                check(name, value, **bounds)
+
+    def _fill(self, **values: object) -> None:
+        for name, value in values.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
 
     @property
     def has_rotary(self) -> bool:

@@ -60,27 +60,16 @@ _REQUIRED = ("vocab_size", "d_model", "n_layers", "n_heads", "context_length")
 # Settings that change what is computed, in a way our models do not have.
 _ONLY: dict[str, dict[str, Any]] = {
     "bert": {"position_embedding_type": "absolute", "is_decoder": False},
-    "gpt2": {
-        "scale_attn_weights": True,
-        "scale_attn_by_inverse_layer_idx": False,
-        "add_cross_attention": False,
-    },
-    "opt": {
-        "do_layer_norm_before": True,
-        "enable_bias": True,
-        "layer_norm_elementwise_affine": True,
-        "_remove_final_layer_norm": False,
-    },
+    "gpt2": {"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False,
+             "add_cross_attention": False},
+    "opt": {"do_layer_norm_before": True, "enable_bias": True,
+            "layer_norm_elementwise_affine": True, "_remove_final_layer_norm": False},
     "bloom": {"apply_residual_connection_post_layernorm": False},
-}
+}  # fmt: skip
 _ACTIVATIONS = {
-    "relu": "relu",
-    "gelu": "gelu",
-    "gelu_new": "gelu-tanh",
-    "gelu_pytorch_tanh": "gelu-tanh",
-    "silu": "silu",
-    "swish": "silu",
-}
+    "relu": "relu", "gelu": "gelu", "gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh",
+    "silu": "silu", "swish": "silu",
+}  # fmt: skip
 
 
 def config_from(reference: Mapping[str, Any] | Any, family: str) -> TransformerConfig:

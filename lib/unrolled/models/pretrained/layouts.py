@@ -3,8 +3,7 @@
 What is laid out otherwise than ours: GPT and GPT-2 store matrices as (inputs, outputs). BLOOM
 stores queries, keys and values side by side for each head. OPT's table of positions begins with two
 rows that no position reads. T5 keeps the relative bias of all blocks in the first one. LLaMA's
-heads are in the order of the rotary layout "half". "torch" is for one `Block` that takes over
-torch's TransformerEncoderLayer or TransformerDecoderLayer.
+heads are in the order of the rotary layout "half".
 """
 
 from __future__ import annotations
@@ -62,12 +61,23 @@ class Layout:
         given = {}
         for name, tensor in state_dict.items():
             prefix = next((p for p in self.prefixes if name.startswith(p)), "")
-            short = name.removeprefix(prefix).replace("in_proj_", "in_proj.")
+            short = name.removeprefix(prefix)
             if short in given:
                 raise ValueError(f"{short} is there twice, with the prefix {prefix!r} and without")
             if not LEFT_OUT.search(short):
                 given[short] = tensor
         return given
+
+
+def _block(names: str) -> Rules:
+    """A block whose modules are as ours; names: theirs of _MODULES, in this order."""
+    return dict(zip(_MODULES, names.split(), strict=True))
+
+
+_MODULES = (
+    "norm_attention", "attention.q_proj", "attention.k_proj", "attention.v_proj",
+    "attention.o_proj", "norm_feed_forward", "feed_forward.up", "feed_forward.down",
+)  # fmt: skip
 
 
 def _parts(ours: str, theirs: str, cut: Callable[[Tensor], Sequence[Tensor]]) -> Rules:
@@ -77,8 +87,8 @@ def _parts(ours: str, theirs: str, cut: Callable[[Tensor], Sequence[Tensor]]) ->
     }
 
 
-def _thirds(x: Tensor) -> Sequence[Tensor]:
-    return x.chunk(3)
+def _stacked(*parts: Tensor) -> Tensor:
+    return torch.cat(parts)
 
 
 def gpt2(config: TransformerConfig) -> Layout:
@@ -102,16 +112,10 @@ def openai_gpt(config: TransformerConfig) -> Layout:
 
 def bert(config: TransformerConfig) -> Layout:
     """BERT, for an `Encoder`."""
-    block = {
-        "attention.q_proj": "attention.self.query",
-        "attention.k_proj": "attention.self.key",
-        "attention.v_proj": "attention.self.value",
-        "attention.o_proj": "attention.output.dense",
-        "norm_attention": "attention.output.LayerNorm",
-        "feed_forward.up": "intermediate.dense",
-        "feed_forward.down": "output.dense",
-        "norm_feed_forward": "output.LayerNorm",
-    }
+    block = _block(
+        "attention.output.LayerNorm attention.self.query attention.self.key attention.self.value "
+        "attention.output.dense output.LayerNorm intermediate.dense output.dense"
+    )
     outside = {
         "embedding": "embeddings.word_embeddings",
         "token_types": "embeddings.token_type_embeddings",
@@ -124,16 +128,10 @@ def bert(config: TransformerConfig) -> Layout:
 
 def opt(config: TransformerConfig) -> Layout:
     """OPT, whose position p reads row p + 2."""
-    block = {
-        "norm_attention": "self_attn_layer_norm",
-        "attention.q_proj": "self_attn.q_proj",
-        "attention.k_proj": "self_attn.k_proj",
-        "attention.v_proj": "self_attn.v_proj",
-        "attention.o_proj": "self_attn.out_proj",
-        "norm_feed_forward": "final_layer_norm",
-        "feed_forward.up": "fc1",
-        "feed_forward.down": "fc2",
-    }
+    block = _block(
+        "self_attn_layer_norm self_attn.q_proj self_attn.k_proj self_attn.v_proj "
+        "self_attn.out_proj final_layer_norm fc1 fc2"
+    )
     outside = {
         "embedding": "embed_tokens",
         "stack.position": (("embed_positions",), lambda x: x[2:]),
@@ -173,16 +171,13 @@ def llama(config: TransformerConfig) -> Layout:
         heads = x.unflatten(0, (-1, 2, config.head_dim // 2))  # (H, 2, K/2, …): pairs (i, i + K/2)
         return heads.transpose(1, 2).flatten(0, 2)  # pairs (2i, 2i + 1)
 
-    block = {
-        "norm_attention": "input_layernorm",
-        "attention.q_proj": (("self_attn.q_proj",), turned),
-        "attention.k_proj": (("self_attn.k_proj",), turned),
-        "attention.v_proj": "self_attn.v_proj",
-        "attention.o_proj": "self_attn.o_proj",
-        "norm_feed_forward": "post_attention_layernorm",
-        "feed_forward.up": (("mlp.gate_proj", "mlp.up_proj"), lambda *parts: torch.cat(parts)),
-        "feed_forward.down": "mlp.down_proj",
-    }
+    block = _block(
+        "input_layernorm self_attn.q_proj self_attn.k_proj self_attn.v_proj self_attn.o_proj "
+        "post_attention_layernorm mlp.up_proj mlp.down_proj"
+    )
+    for name in ("attention.q_proj", "attention.k_proj"):
+        block[name] = (block[name],), turned
+    block["feed_forward.up"] = ("mlp.gate_proj", "mlp.up_proj"), _stacked
     outside = {"embedding": "embed_tokens", "stack.final_norm": "norm"}
     return Layout(prefixes=("model.",), outside=outside, blocks={"stack": ("layers", block)})
 
@@ -199,7 +194,7 @@ def t5(config: TransformerConfig) -> Layout:
         names = tuple(f"{layer}.DenseReluDense.{name}" for name in up)
         return {
             "norm_feed_forward": f"{layer}.layer_norm",
-            "feed_forward.up": (names, lambda *parts: torch.cat(parts)),
+            "feed_forward.up": (names, _stacked),
             "feed_forward.down": f"{layer}.DenseReluDense.wo",
         }
 
@@ -220,29 +215,7 @@ def t5(config: TransformerConfig) -> Layout:
     return Layout(outside=outside, blocks=blocks, copies=copies)
 
 
-def of_torch(config: TransformerConfig) -> Layout:
-    """torch's layers, whose norms are numbered."""
-
-    def attention(ours: str, theirs: str) -> Rules:
-        return _parts(ours, f"{theirs}.in_proj", _thirds) | {f"{ours}.o_proj": f"{theirs}.out_proj"}
-
-    own = attention("attention", "self_attn") | {"norm_attention": "norm1"}
-    own |= {"feed_forward.up": "linear1", "feed_forward.down": "linear2"}
-    cross = attention("cross", "multihead_attn") | {"norm_cross": "norm2"}
-    blocks = {
-        "encoder": ("layers", own | {"norm_feed_forward": "norm2"}),
-        "decoder": ("layers", own | cross | {"norm_feed_forward": "norm3"}),
-    }
-    return Layout(outside={}, blocks=blocks)
-
-
 LAYOUTS: dict[str, Callable[[TransformerConfig], Layout]] = {
-    "bert": bert,
-    "gpt2": gpt2,
-    "openai-gpt": openai_gpt,
-    "opt": opt,
-    "bloom": bloom,
-    "llama": llama,
-    "t5": t5,
-    "torch": of_torch,
-}
+    "bert": bert, "gpt2": gpt2, "openai-gpt": openai_gpt, "opt": opt, "bloom": bloom,
+    "llama": llama, "t5": t5,
+}  # fmt: skip

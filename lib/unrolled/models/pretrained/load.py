@@ -14,7 +14,7 @@ from unrolled.models.pretrained.layouts import HEAD, LAYOUTS
 from unrolled.models.transformer import Encoder, TransformerLM
 from unrolled.validate import one_of
 
-_MODELS = {"t5": EncoderDecoder, "bert": Encoder, "torch": Block}  # the others: TransformerLM
+_MODELS = {"t5": EncoderDecoder, "bert": Encoder}  # the others: TransformerLM
 
 
 @torch.no_grad()
@@ -29,7 +29,7 @@ def load(
     a norm's ε. A `Block` takes the weights of one block, of the first's names without "h.0.".
     A model with position "rotary-interleaved" takes LLaMA's weights, too, and gives their logits.
     state_dict: with or without the leading prefix ("transformer.", "model."), of any dtype and on
-    any device. family: one of FAMILIES, or "torch" for a `Block`, from torch's layers.
+    any device. family: one of FAMILIES.
 
     Raises TypeError for a `TransformerLM` where the family is an encoder–decoder, or the reverse;
     ValueError for a configuration that is not the family's, for names that are missing or have no
