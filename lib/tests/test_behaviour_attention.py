@@ -362,8 +362,9 @@ def test_the_librarys_transformer_reads_in_pieces_with_every_position(position, 
 
 def test_a_rotation_that_begins_anew_is_found_in_a_fresh_float32_model():
     model = ours(TransformerLM, "rotary").float()
-    turn = model.stack.position.forward
-    model.stack.position.forward = lambda x, start=0: turn(x, 0)
+    rotary = model.stack.blocks[0].attention.rotary  # one for all blocks
+    turn = rotary.forward
+    rotary.forward = lambda x, positions=None: turn(x)
     with pytest.raises(BehaviourError, match=r"pieces \(1, .*Does each piece begin at position 0"):
         check_cache(model, TOKENS)
 

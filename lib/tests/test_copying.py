@@ -68,7 +68,7 @@ def test_random_names_use_every_letter_and_keep_the_lengths():
 @pytest.mark.parametrize(
     ("pool", "options", "message"),
     [
-        ([], {"n": 3}, "no name in the pool"),
+        ([], {"n": 3}, "the size of the pool must be at least 1"),
         (["ann"], {"n": 0}, "n must be at least 1, got 0"),
         (["ann"], {"n": 2, "n_names": 0}, "n_names must be at least 1, got 0"),
         (["Ann"], {"n": 2, "n_names": 1}, "got 'Ann'"),

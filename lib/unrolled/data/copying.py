@@ -54,11 +54,10 @@ def copy_lines(
 ) -> CopyLines:
     """n lines of n_names names, each drawn from the pool independently.
 
-    T is the longest line's length, which differs from batch to batch. Raises ValueError for an
-    empty pool and for a name with other characters than small letters.
+    T is the longest line's length, which differs from batch to batch. ValueError for an empty pool
+    and for a name with other characters than small letters.
     """
-    if not len(pool):
-        raise ValueError("there is no name in the pool")
+    whole("the size of the pool", len(pool))
     size = (whole("n", n), whole("n_names", n_names))
     return as_batch([" ".join(pool[i] for i in row) for row in rng.integers(len(pool), size=size)])
 

@@ -32,11 +32,6 @@ class Report:
     def __bool__(self) -> bool:
         return self.agrees
 
-    def __str__(self) -> str:
-        verdict = "agrees" if self.agrees else "DISAGREES"
-        got = f"got {self.got:.9g}, finite differences give {self.expected:.9g}"
-        return f"{verdict}; worst at {self.index}: {got}"
-
 
 def numerical_jacobian(
     f: Callable[[np.ndarray], np.ndarray | float], x: np.ndarray, eps: float = 1e-6

@@ -5,8 +5,6 @@ A readable loop over time and torch's fused kernels compute the same from the sa
 
 from __future__ import annotations
 
-import contextlib
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -107,7 +105,8 @@ class Recurrent(nn.Module):
         lengths = None if mask is None else _lengths(x, mask)
         fused = self.implementation != "reference" and self._kernel() is not None
         run = self._fused if fused else self._reference
-        with _no_autocast(x.device.type):
+        device = x.device.type if torch.amp.is_autocast_available(x.device.type) else "cpu"
+        with torch.autocast(device, enabled=False):
             return run(x.to(weight.dtype), _map(lambda s: s.to(weight.dtype), state), lengths)
 
     def _reference(self, x: Tensor, state: State, lengths: Tensor | None) -> tuple[Tensor, State]:
@@ -225,12 +224,6 @@ def _map(f, *states: State) -> State:
     if isinstance(states[0], tuple):
         return tuple(f(*tensors) for tensors in zip(*states, strict=True))
     return f(*states)
-
-
-def _no_autocast(device_type: str) -> contextlib.AbstractContextManager:
-    if not torch.amp.is_autocast_available(device_type):  # as on "meta"
-        return contextlib.nullcontext()
-    return torch.autocast(device_type, enabled=False)
 
 
 def _as_state(tensors: list[Tensor]) -> State:

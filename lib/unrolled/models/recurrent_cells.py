@@ -53,10 +53,6 @@ class Cell(nn.Module):
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -1 / math.sqrt(hidden_size), 1 / math.sqrt(hidden_size))
 
-    def extra_repr(self) -> str:
-        """The sizes, for print(cell)."""
-        return f"{self.input_size}, {self.hidden_size}"
-
     def initial_state(self, *batch: int) -> State:
         """Zeros of shape (*batch, H): the state before the first step."""
         zeros = self.weight_hh.new_zeros(*batch, self.hidden_size)

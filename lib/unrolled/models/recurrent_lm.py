@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from unrolled.models.layers import check_ids
 from unrolled.models.recurrent import Recurrent, detach
 from unrolled.models.recurrent_cells import Cell, State
 from unrolled.validate import whole
@@ -89,11 +90,7 @@ class RecurrentLM(nn.Module):
         """What the head reads, (B, T, ·): model(tokens) is model.logits(model.hidden(tokens))."""
         if tokens.ndim != 2:
             raise ValueError(f"tokens must be (B, T), got shape {tuple(tokens.shape)}")
-        last = self.embedding.num_embeddings - 1
-        if tokens.device.type == "cpu" and tokens.numel():
-            lowest, highest = int(tokens.min()), int(tokens.max())
-            if lowest < 0 or highest > last:
-                raise IndexError(f"tokens must lie between 0 and {last}, got {lowest} to {highest}")
+        check_ids("tokens", tokens, self.embedding.num_embeddings)
         x = self.dropout(self.embedding(tokens))  # (B, T, D)
         outputs, state = self.recurrent(x, None if cache is None else cache.state)  # (B, T, H)
         if cache is not None:
