@@ -379,6 +379,18 @@ def test_no_kernel_that_holds_all_scores_is_needed(form, device):
     close(got.to(expected), expected, 0.03)
 
 
+@pytest.mark.parametrize("masked", [False, True])
+def test_grouped_heads_are_spread_where_there_is_a_mask(masked, monkeypatch):
+    """With a mask, torch's grouped form falls to the kernel that holds all scores on a GPU."""
+    seen, real = [], F.scaled_dot_product_attention
+    monkeypatch.setattr(
+        F, "scaled_dot_product_attention", lambda *a, **o: seen.append(o) or real(*a, **o)
+    )
+    mask = torch.ones(B, 1, T, S, dtype=torch.bool) if masked else None
+    attend(*qkv(B, H, groups=G), mask)
+    assert [options["enable_gqa"] for options in seen] == [not masked]
+
+
 def tensors(*shapes):
     return [torch.zeros(shape) for shape in shapes]
 

@@ -298,6 +298,9 @@ def test_tables_are_exact_in_every_dtype_and_in_no_state_dict():
     rotary, x = Rotary(K), torch.randn(T, K)
     far = torch.arange(4000, 4000 + T)
     exact = rotary(x, far)
+    angles = far[:, None] * 10_000.0 ** (-torch.arange(0, K, 2) / K)
+    phase = torch.polar(torch.ones_like(angles), angles)
+    close(as_complex(exact, "half"), as_complex(x, "half") * phase)
     assert not rotary.state_dict()
     assert rotary(x.float()).dtype == torch.float32
     close(rotary.half().float().double()(x, far), exact, 0)

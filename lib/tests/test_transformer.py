@@ -688,6 +688,9 @@ def test_a_block_alone_needs_what_a_stack_gives_it():
         with pytest.raises(ValueError, match=f"'{position}': the block needs their bias"):
             block(x)
         block(x, bias=torch.zeros(H, T, T))
+    block = Block(config(position="rotary", window=None), causal=False)
+    order = torch.randperm(T)
+    assert (block(x)[:, order] - block(x[:, order])).abs().max() > 1e-3  # it turns by itself
     for cross, read in ((True, None), (False, source)):
         with pytest.raises(ValueError, match="a source belongs to a block made with cross=True"):
             Block(config(), causal=True, cross=cross)(x, source=read)
