@@ -941,3 +941,17 @@ def test_arguments_in_the_wrong_order_or_missing_are_explained():
         check(np.ones(2), "softmax_vjp")
     with pytest.raises(TypeError, match="pass your answer"):
         check("softmax_vjp")
+
+
+@pytest.mark.parametrize(
+    ("expected", "near", "far"),
+    [
+        (0.001, "1/1000", "1/10000"),
+        (256, "256.0", "257"),
+        (0.25, "0.2501", "0.24"),
+        (0.0, 0.004, 1),
+    ],
+)
+def test_by_hand_a_count_is_exact_and_a_small_number_not_near_to_another(expected, near, far):
+    assert difference(near, expected, 5e-3, by_hand=True) is None
+    assert difference(far, expected, 5e-3, by_hand=True) is not None

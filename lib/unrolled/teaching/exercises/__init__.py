@@ -17,7 +17,6 @@ from unrolled.teaching.exercises.engine import Exercise
 HOME = Path(__file__).parent
 
 
-@cache
 def chapters(folder: str | Path = HOME, listed: str = "order") -> dict[str, tuple[str, ...]]:
     """The exercises' names by chapter, in the book's order; or those in `left_out`.
 
@@ -26,10 +25,9 @@ def chapters(folder: str | Path = HOME, listed: str = "order") -> dict[str, tupl
     found = sorted(Path(folder).glob("c[0-9]*/__init__.py"))
     if not found:
         raise ValueError(f"no exercises in {str(folder)!r}; expected c07_backprop/__init__.py, …")
-    return {path.parent.name: tuple(runpy.run_path(str(path)).get(listed, ())) for path in found}
+    return {path.parent.name: _names(path, listed) for path in found}
 
 
-@cache
 def load(name: str, folder: str | Path = HOME) -> Exercise:
     """The exercise "softmax" or "c07_backprop/softmax" of the folder; or of a path to its file.
 
@@ -43,7 +41,20 @@ def load(name: str, folder: str | Path = HOME) -> Exercise:
     if len(found) != 1:
         raise ValueError(_not_one(name, found, [n for _, n in places]))
     slug, n = found[0]
-    return Exercise.read(Path(folder) / slug / f"{n}.py")
+    return _read(path := Path(folder) / slug / f"{n}.py", path.stat().st_mtime_ns)
+
+
+@cache
+def _read(path: Path, changed: int) -> Exercise:
+    """An exercise is read again when its file has changed."""
+    return Exercise.read(path)
+
+
+def _names(path: Path, listed: str) -> tuple[str, ...]:
+    names = runpy.run_path(str(path)).get(listed, ())
+    if isinstance(names, str):
+        raise ValueError(f"{listed} in {path} must be a tuple of names, got the text {names!r}")
+    return tuple(names)
 
 
 def _not_one(name: str, found: list[tuple[str, str]], known: list[str]) -> str:

@@ -52,9 +52,11 @@ def use(answer, y_hat, y_bar):
     import tracemalloc
 
     tracemalloc.start()
-    output = answer(y_hat, y_bar)
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+    try:
+        output = answer(y_hat, y_bar)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
     V = y_hat.shape[-1]
     if V > 100 and most > 8 * V**2 / 2:  # small calls tell nothing: an import takes more
         raise MemoryError("there was a matrix of the shape (V, V)")

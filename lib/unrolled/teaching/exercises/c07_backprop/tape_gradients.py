@@ -135,7 +135,7 @@ def along_paths(parents, partials):
 
 
 wrong = {
-    "every path is walked by itself; a value should wait for its whole gradient": along_paths,
+    "the tape is read far too often; each value should send its gradient on once": along_paths,
     "a value used twice keeps only the gradient that arrived last: `=` where `+=` belongs": (
         swap("+=", "=")
     ),

@@ -118,6 +118,6 @@ wrong = {
     "the two symbols are exchanged: the first row of W_xh belongs to the opener": (
         swap("[[1, -1, 0], [-1, 1, 0]]", "[[-1, 1, 0], [1, -1, 0]]")
     ),
-    "every string is accepted, since b_y outweighs what the units say": swap("0.5", "1e6"),
+    "every string is accepted: h·w_y + b_y never falls to 0 or below": swap("0.5", "1e6"),
     "no string is accepted, not even the empty one": swap("0.5", "-0.5"),
 }

@@ -48,6 +48,7 @@ def tests(rng):
     yield call(rng.normal(size=(2, 4)) + 9.0, 1e-3, hint="a small temperature")
     yield call(np.array([-8.0, -7.0]), 1e-310, hint="a temperature so small that 1/τ overflows")
     yield call(np.array([-9000.0, -9001.0]), 1.0, hint="logits far below 0")
+    yield call(np.array([[0.0, 1.0], [-2000.0, -2001.0]]), 1.0, hint="rows lie far apart")
 
 
 # %% oracle

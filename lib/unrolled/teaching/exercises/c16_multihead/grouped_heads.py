@@ -46,9 +46,11 @@ def use(answer, Q, K, V):
     import tracemalloc
 
     tracemalloc.start()
-    output = answer(Q, K, V)
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+    try:
+        output = answer(Q, K, V)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
     if K.size > 10_000 and most > len(Q) * K[0].nbytes / 2:  # in small calls an import takes more
         raise MemoryError("there were copies of the keys or values for every head")
     return output

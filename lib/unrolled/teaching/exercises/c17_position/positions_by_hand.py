@@ -107,7 +107,7 @@ wrong = {
     "no distance is without a bucket: what lies beyond the end is in the last one": {
         "bucket_100": 8
     },
-    "three is no power of two: $2^{-8h/H}$ does not hold for it": {"third_slope": "1/256"},
+    "three is no power of two: 2 to the power −8h/H does not hold for it": {"third_slope": "1/256"},
     "the third slope comes from four heads, the next power, not from eight": {
         "third_slope": "1/2"
     },

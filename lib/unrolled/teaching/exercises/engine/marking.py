@@ -123,6 +123,12 @@ def mark(
     many answers; computed where it is not given and something failed.
     """
     expected = outcomes_of(exercise, exercise.solution, calls)
+    errors = [outcome["error"] for outcome in expected if "error" in outcome]
+    if len(errors) == len(calls):
+        name = f"{exercise.chapter}/{exercise.name}"
+        raise ValueError(
+            f"the solution of {name} raised {errors[0]['type']}: {errors[0]['message']}"
+        )
     if exercise.is_value:
         return _mark_value(exercise, calls, outcomes, expected, planned)
     tests = list(zip(calls, outcomes, expected, strict=True))
@@ -205,6 +211,7 @@ def _judged(exercise: Exercise, got: Any, right: Any, call: Call) -> str | None:
         with _quiet():
             return exercise.judge(got, *args)
     except Exception:  # the judge reads an output of the right form; this one is not
+        exercise.judge(right, *args)  # a judge that fails here, too, is broken
         return f"got {describe(got)}, expected something like {describe(right)}"
 
 
