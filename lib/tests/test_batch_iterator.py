@@ -57,3 +57,20 @@ def test_an_iterable_that_ends_for_good_is_an_error():
     iterator.draw()
     with pytest.raises(ValueError, match="the batches ended after 1"):
         iterator.draw()
+
+
+def test_a_tensor_that_is_filled_anew_changes_no_batch():
+    x = torch.zeros(2, 3, dtype=torch.long)
+    batch = to_device((x, x), CPU, torch.float32)
+    x.fill_(7)
+    assert (batch.inputs[0] == 0).all()
+    assert (batch.targets == 0).all()
+
+
+@pytest.mark.parametrize("bad", [-1.0, float("nan")])
+def test_a_weight_that_is_no_weight_is_refused(bad):
+    x = np.zeros(2, dtype=int)
+    with pytest.raises(ValueError, match="weights must have"):
+        to_device((x, x, np.array([1.0, bad])), CPU, torch.float32)
+    with pytest.raises(ValueError, match=r"a batch is \(inputs, targets\)"):
+        to_device((x, x, x, "more"), CPU, torch.float32)

@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 import torch
 from unrolled.models.recurrent_lm import RecurrentCache
+from unrolled.models.transformer import TransformerLM
+from unrolled.models.transformer_config import TransformerConfig
 from unrolled.training import batch_iterator, checkpoint
-from unrolled.training.fit import FitConfig, fit, per_target
+from unrolled.training.fit import FitConfig, fit, next_token_loss, per_target
 
 VOCAB = 7
 CONFIG = {"lr": 0.1, "optimizer": "adamw"}
@@ -369,3 +371,26 @@ def test_a_compiled_models_checkpoint_fits_the_plain_one_and_the_other_way(
     resumed = run(9, not first_compiled)
     whole = fit(Model(), batches(), settings(n_steps=9, decay_steps=20), valid=VALID)
     assert resumed.history.train_loss == pytest.approx(whole.history.train_loss, abs=1e-6)
+
+
+def test_a_cache_of_keys_and_values_is_refused_before_the_first_step(tmp_path):
+    model = TransformerLM(TransformerConfig(vocab_size=5, d_model=4, n_heads=1))
+    config, x = FitConfig(n_steps=2, lr=0.1, carry_state=True), np.ones((1, 2), dtype=int)
+    with pytest.raises(ValueError, match="cannot hold a KVCache"):
+        fit(model, [(x, x)], config, checkpoint=tmp_path / "k.pt")
+
+
+class Doubled:
+    """A loss that is an object without a repr of its own."""
+
+    def __call__(self, model, batch, cache):
+        nats, weight = next_token_loss(model, batch, cache)
+        return 2 * nats, weight
+
+
+def test_a_loss_that_is_an_object_is_the_same_in_the_next_process(tmp_path):
+    x = np.arange(4).reshape(1, 4)
+    for _ in range(2):  # an object of its own, at another place in memory
+        model = torch.nn.Sequential(torch.nn.Embedding(5, 3), torch.nn.Linear(3, 5))
+        config = FitConfig(n_steps=1, lr=0.1)
+        fit(model, [(x, x)], config, loss=Doubled(), checkpoint=tmp_path / "k.pt")

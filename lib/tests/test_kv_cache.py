@@ -7,8 +7,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
+from unrolled.models.encoder_decoder import EncoderDecoder
 from unrolled.models.heads import MultiHeadAttention
 from unrolled.models.kv_cache import KVCache, LayerCache
+from unrolled.models.transformer_config import TransformerConfig
 
 B, T, D, H = 2, 7, 10, 5
 DTYPE = torch.float64
@@ -118,3 +120,19 @@ def test_another_batch_is_refused():
     with pytest.raises(ValueError, match=r"holds \(B, G\) = \(2, 1\), got \(3, 1\)"):
         cache.append(torch.zeros(3, 1, 1, 5), torch.zeros(3, 1, 1, 5))
     assert cache.length == 2
+
+
+def test_a_source_of_a_read_that_failed_is_forgotten():
+    torch.manual_seed(0)
+    config = TransformerConfig(vocab_size=13, d_model=8, n_heads=2, context_length=5, init_std=0.5)
+    model, cache = EncoderDecoder(config).eval(), None
+    (a, b), target = torch.randint(13, (2, 2, 4)), torch.randint(13, (2, 3))
+    cache = model.new_cache()
+    with pytest.raises(ValueError, match="do not fit into the context"):
+        model(a, torch.zeros(2, 6, dtype=torch.long), cache=cache)
+    torch.testing.assert_close(model(b, target, cache=cache), model(b, target))
+
+
+def test_a_cache_is_not_cropped_to_less_than_nothing():
+    with pytest.raises(ValueError, match="length must be at least 0, got -2"):
+        KVCache(1).crop(-2)

@@ -220,3 +220,33 @@ def test_a_loss_that_is_lost_is_noticed_at_the_interval_and_before_a_validation(
         assert error.value.history.step == [1, 2]
         assert len(calls) == noticed
     assert not validated
+
+
+def test_chunks_in_bfloat16_add_up_in_float32():
+    model, (x, y) = lm().eval(), torch.randint(V, (2, 40, T))
+    batch = to_device((x, y), torch.device("cpu"), torch.float32)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        whole, _ = next_token_loss(model, batch)
+        chunked, _ = next_token_loss(model, batch, chunk_rows=7)
+    assert chunked.dtype == torch.float32
+    assert_close(chunked, whole, rtol=1e-3, atol=0)  # logits are rounded to bfloat16
+
+
+@pytest.mark.parametrize(
+    ("chunk_rows", "shape", "error", "message"),
+    [
+        (4, (T, B), ValueError, r"shape of the model's output, \(3, 7\), got \(7, 3\)"),
+        (0, (B, T), ValueError, "chunk_rows must be at least 1"),
+    ],
+)
+def test_chunks_refuse_what_does_not_fit(chunk_rows, shape, error, message):
+    x, y = torch.randint(V, (B, T)), torch.randint(V, shape)
+    batch = to_device((x, y), torch.device("cpu"), torch.float32)
+    with pytest.raises(error, match=message):
+        next_token_loss(lm(), batch, chunk_rows=chunk_rows)
+
+
+def test_chunks_need_a_model_with_a_head():
+    batch = to_device((torch.randint(V, (B, T)),) * 2, torch.device("cpu"), torch.float32)
+    with pytest.raises(TypeError, match="needs a model with `hidden` and a linear `head`"):
+        next_token_loss(bigram(), batch, chunk_rows=4)

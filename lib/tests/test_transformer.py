@@ -805,3 +805,12 @@ def test_every_setting_changes_the_model():
             logits.append(TransformerLM(c)(x))
         same = logits[0].shape == logits[1].shape and torch.equal(*logits)
         assert not same, name
+
+
+@pytest.mark.parametrize("positions", [torch.tensor([0]), torch.zeros(2, 3), torch.arange(4)])
+def test_positions_of_another_shape_or_kind_are_refused(positions):
+    sizes = dict(vocab_size=13, d_model=8, n_heads=2, context_length=9)
+    for kind in ("learned", "none", "rotary"):
+        model = TransformerLM(TransformerConfig(**sizes, position=kind))
+        with pytest.raises(ValueError, match=r"positions must be int64 \(3,\) or \(2, 3\)"):
+            model(torch.zeros(2, 3, dtype=torch.long), positions=positions)

@@ -43,12 +43,12 @@ class EncoderDecoder(nn.Module):
         target goes on from what it holds. The source is encoded at the first call, and later calls
         read what the cache keeps of it, whatever source and source_mask they are given.
         """
-        if cache is None or cache.source is None:
-            encoded = self.encode(source, source_mask)
-        else:
+        if cache is not None and cache.length:
             encoded, source_mask = cache.source, cache.source_mask
-        if cache is not None:
-            cache.source, cache.source_mask = encoded, source_mask
+        else:
+            encoded = self.encode(source, source_mask)
+            if cache is not None:
+                cache.begin(encoded, source_mask)
         x = self.decoder(
             embed(self.embedding, target, self.config), target_mask, cache=cache,
             source=encoded, source_mask=source_mask,

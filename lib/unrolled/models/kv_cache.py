@@ -100,6 +100,11 @@ class KVCache:
         """How many positions were read by all layers; the last layer reads last."""
         return self.layers[-1].length
 
+    def begin(self, source: Tensor, source_mask: Tensor | None) -> None:
+        """Keep an encoded source; what a first read that failed has left is forgotten."""
+        self.source, self.source_mask = source, source_mask
+        self.cross = [LayerCache() for _ in self.cross]
+
     def extend_mask(self, mask: Tensor | None, x: Tensor) -> Tensor | None:
         """The mask (B, length + T) with that of T new positions, x (B, T, D); None: all tokens."""
         if mask is not None or self.mask is not None:
@@ -117,7 +122,9 @@ class KVCache:
         return other
 
     def crop(self, length: int) -> None:
-        """Forget all positions from `length` on."""
+        """Forget all positions from `length` on; ValueError for a negative one."""
+        if length < 0:
+            raise ValueError(f"length must be at least 0, got {length}")
         for layer in self.layers:
             layer.length = min(layer.length, length)
         self.mask = None if self.mask is None else self.mask[:, :length]

@@ -96,6 +96,11 @@ class Stack(nn.Module):
         if positions is not None:
             if cache is not None:
                 raise ValueError("with a cache positions are counted: leave them out")
+            if positions.shape not in (x.shape[1:2], x.shape[:2]) or positions.dtype != torch.int64:
+                raise ValueError(
+                    f"positions must be int64 ({x.shape[1]},) or {tuple(x.shape[:2])}, "
+                    f"got {positions.dtype} {tuple(positions.shape)}"
+                )
             check_ids("positions", positions, self.config.context_length)
             return allowed, positions, positions
         start = 0 if cache is None else cache.length

@@ -93,7 +93,7 @@ def to_device(batch: tuple, device: torch.device, dtype: torch.dtype) -> Batch:
         weights = targets != IGNORE
         weights = None if on_cpu and weights.all() else weights
     if given is not None:
-        if given.shape != targets.shape or (on_cpu and (given < 0).any()):
+        if given.shape != targets.shape or (on_cpu and not (given >= 0).all()):
             raise ValueError(
                 f"weights must have the targets' shape {tuple(targets.shape)} and be at least 0, "
                 f"got the shape {tuple(given.shape)} and as the smallest {given.min().item():g}"
@@ -107,8 +107,10 @@ def to_device(batch: tuple, device: torch.device, dtype: torch.dtype) -> Batch:
 
     def move(x: Tensor) -> Tensor:
         kind = dtype if x.is_floating_point() else x.dtype
+        if x.device.type == "cpu":
+            x = x.to(kind, copy=True)  # whoever made the batch may use its memory again
         if x.device.type == "cpu" and device.type == "cuda":
-            return x.to(kind).pin_memory().to(device, non_blocking=True)
+            return x.pin_memory().to(device, non_blocking=True)
         return x.to(device, kind)
 
     weights = None if weights is None else move(weights)
@@ -117,7 +119,9 @@ def to_device(batch: tuple, device: torch.device, dtype: torch.dtype) -> Batch:
 
 def _parts(batch: tuple) -> tuple[tuple[Tensor, ...], Tensor, Tensor | None]:
     """(inputs, targets, weights or None) as tensors where they are, integers as int64."""
-    if not isinstance(batch, tuple | list) or len(batch) not in (2, 3, 4):
+    if not isinstance(batch, Batch) and (
+        not isinstance(batch, tuple | list) or len(batch) not in (2, 3)
+    ):
         raise ValueError("a batch is (inputs, targets) or (inputs, targets, weights)")
 
     def tensor(x: np.ndarray | Tensor) -> Tensor:

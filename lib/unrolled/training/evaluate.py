@@ -83,6 +83,7 @@ def evaluate(
     `overlap` tokens of the one before without scoring them again, so that each score but the first
     few has at least `overlap` tokens of context. Raises ValueError for impossible lengths.
     """
+    tokens = np.asarray(tokens).astype(np.int64)
     n = len(tokens)
     if not n:
         raise ValueError("there are no tokens to score")
@@ -91,7 +92,7 @@ def evaluate(
         raise ValueError(
             f"overlap must lie between 0 and context_length − 1, got {overlap} and {context_length}"
         )
-    inputs = np.concatenate([[start], tokens[:-1]]).astype(np.int64)
+    inputs = np.concatenate([[start], tokens[:-1]])
     width = min(context_length, n)
     starts = np.arange(0, n - width + 1, context_length - overlap)
     if starts[-1] + width < n:

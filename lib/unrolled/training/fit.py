@@ -22,6 +22,7 @@ from types import SimpleNamespace
 import torch
 from torch import Tensor, nn
 
+from unrolled.models.kv_cache import KVCache
 from unrolled.training import checkpoint as checkpoints
 from unrolled.training.batch_iterator import Batch, BatchIterator, to_device
 from unrolled.training.losses import Loss, cross_entropy, next_token_loss, per_target
@@ -78,6 +79,8 @@ def fit(
         distributed.join()
         kind = distributed.DistributedTrainer
     trainer = kind(model, batches, config, loss, valid)
+    if checkpoint is not None and config.carry_state and isinstance(model.new_cache(), KVCache):
+        raise ValueError("a checkpoint cannot hold a KVCache: leave out carry_state or checkpoint")
     with (
         fork_rng(trainer.seed, trainer.device),
         _progress_bar(progress if trainer.rank == 0 else False, config.n_steps) as bar,

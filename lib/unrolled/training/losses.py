@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from unrolled.data.batches import IGNORE
 from unrolled.training.batch_iterator import Batch
+from unrolled.validate import whole
 
 Loss = Callable[[nn.Module, Batch, object], tuple[Tensor, float | Tensor]]
 
@@ -80,22 +81,36 @@ def next_token_loss(
         large = isinstance(head, nn.Linear) and targets.numel() * head.out_features > LARGE
         if not (large and targets.is_cuda and hasattr(model, "hidden")):
             return _weighted_sum(cross_entropy, model, batch, cache)
+    if not (isinstance(head, nn.Linear) and hasattr(model, "hidden")):
+        name = type(model).__name__
+        raise TypeError(f"chunk_rows needs a model with `hidden` and a linear `head`, got {name}")
+    rows = 4096 if chunk_rows is None else whole("chunk_rows", chunk_rows)
     hidden = model.hidden(*batch.inputs, **({} if cache is None else {"cache": cache}))
     if getattr(getattr(model, "config", None), "scale_logits", False):  # as model.logits does
         hidden = hidden / math.sqrt(hidden.shape[-1])
+    if hidden.shape[:-1] != targets.shape:
+        raise ValueError(
+            f"the targets must have the shape of the model's output, {tuple(hidden.shape[:-1])}, "
+            f"got {tuple(targets.shape)}"
+        )
     x, weight, bias = hidden.flatten(0, -2), head.weight, head.bias
     if torch.is_autocast_enabled(x.device.type):
         kind = torch.get_autocast_dtype(x.device.type)
         x, weight, bias = (None if t is None else t.to(kind) for t in (x, weight, bias))
     # Compiled, the operation keeps its gradients for a second backward pass, and says so unasked.
     options = nn.LinearCrossEntropyOptions(
-        batch_chunk_size=chunk_rows or 4096, allow_retain_graph=torch.compiler.is_compiling()
+        batch_chunk_size=rows, allow_retain_graph=torch.compiler.is_compiling()
     )
     weights = batch.weights
     if weights is not None and weights.dtype == torch.bool:
         targets, weights = targets.masked_fill(~weights, IGNORE), None
+    # Its own sum is kept in bfloat16 where x is: losses are added up in float32 then.
+    at_once = weights is None and x.dtype != torch.bfloat16
     nats = F.linear_cross_entropy(
         x, weight, targets.flatten(), linear_bias=bias, ignore_index=IGNORE, options=options,
-        reduction="sum" if weights is None else "none",
+        reduction="sum" if at_once else "none",
     )  # fmt: skip
-    return (nats if weights is None else (nats * weights.flatten()).sum()), batch.weight
+    if not at_once:
+        nats = nats.float() if nats.dtype == torch.bfloat16 else nats
+        nats = (nats if weights is None else nats * weights.flatten()).sum()
+    return nats, batch.weight

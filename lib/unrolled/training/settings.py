@@ -146,10 +146,14 @@ def to_jsonable(value: object) -> object:
         groups = [{k: v for k, v in g.items() if k != "params"} for g in value.param_groups]
         return f"{type(value).__qualname__} {groups}"
     if isinstance(value, functools.partial):
-        arguments = [*map(to_jsonable, value.args), value.keywords]
+        named = {name: to_jsonable(x) for name, x in value.keywords.items()}
+        arguments = [*map(to_jsonable, value.args), named]
         return f"partial of {to_jsonable(value.func)} {arguments}"
     if callable(value) and hasattr(value, "__qualname__"):
         return f"{value.__module__}.{value.__qualname__}"
+    if type(value).__repr__ is object.__repr__:  # which would tell its place in memory
+        parts = {name: to_jsonable(x) for name, x in getattr(value, "__dict__", {}).items()}
+        return f"{type(value).__qualname__} {parts}"
     return repr(value)
 
 
