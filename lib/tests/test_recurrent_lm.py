@@ -72,6 +72,23 @@ def test_gradients_flow_through_the_cache_until_it_is_detached():
     assert not torch.allclose(gradients[0], gradients[1])
 
 
+@pytest.mark.parametrize("cell", ["elman", "lstm"])
+@pytest.mark.parametrize("implementation", ["reference", "auto"])
+def test_a_cache_begun_in_inference_mode_may_be_read_on_with_gradients(cell, implementation):
+    lm = model(cell, n_layers=2, implementation=implementation)
+    cache = lm.new_cache()
+    with torch.inference_mode():
+        lm(TOKENS[:, :4], cache=cache)
+    logits = lm(TOKENS[:, 4:], cache=cache)
+    assert_close(logits, lm(TOKENS)[:, 4:], rtol=0, atol=1e-12)
+    got = torch.autograd.grad(logits.logsumexp(-1).sum(), list(lm.parameters()))
+    cut = lm.new_cache()
+    lm(TOKENS[:, :4], cache=cut)
+    cut.detach()
+    expected = lm(TOKENS[:, 4:], cache=cut).logsumexp(-1).sum()
+    assert_close(got, torch.autograd.grad(expected, list(lm.parameters())), rtol=0, atol=1e-12)
+
+
 def test_a_refused_piece_leaves_the_cache_as_it_was():
     lm = model()
     cache = lm.new_cache()

@@ -28,16 +28,15 @@ CELLS = {"elman": ElmanCell, "minimal": MinimalGatedCell, "gru": GRUCell, "lstm"
 class Recurrent(nn.Module):
     """Layers of one kind of cell run over sequences, in one direction or both.
 
-    Layer 1 reads the input, layer k the outputs of layer k − 1. With two directions each layer has
-    a second cell that reads each sequence from its end to its beginning; the outputs of the two
-    stand side by side. `cells` lists the cells layer by layer, forward before backward.
+    With two directions each layer has a second cell that reads each sequence from its end to its
+    beginning; the outputs of the two stand side by side. `cells` lists the cells layer by layer,
+    forward before backward.
 
     "reference" loops over time in Python. "fused" calls the kernels under torch.nn.RNN, GRU and
-    LSTM (cuDNN on a GPU); "auto" does where there is one, so not for the minimal gated cell, for
-    `reset_after=False` and for a cell of one's own. Two differences remain: on a GPU the fused
-    backward pass cannot be differentiated again; and one seed gives both the same dropout masks
-    only on a CPU and without padding. Both switch autocast off and compute in the parameters'
-    dtype: within it cuDNN would compute in float16, whatever dtype was asked for.
+    LSTM (cuDNN on a GPU); "auto" does so where there is one: not for the minimal gated cell,
+    `reset_after=False` or your own cell. On a GPU the fused backward pass cannot be differentiated
+    again, and one seed gives both the same dropout masks only on a CPU and without padding. Both
+    compute in the parameters' dtype, without autocast, under which cuDNN would take float16.
     """
 
     def __init__(
@@ -51,16 +50,15 @@ class Recurrent(nn.Module):
         implementation: str = "auto",
         **options,
     ):
-        """A stack with fresh parameters; one seed gives those of torch's module.
+        """input_size: D. hidden_size: H, per direction. cell: "elman", "minimal", "gru", "lstm" or
+        a subclass of `Cell`. dropout: probability in [0, 1) with which, in training, an entry of a
+        layer's outputs is zeroed on its way to the next layer. options: of the cell.
 
-        input_size: D. hidden_size: H, per direction. cell: "elman", "minimal", "gru", "lstm" or a
-        subclass of `Cell`. dropout: probability in [0, 1) with which, in training, an entry of a
-        layer's outputs is zeroed on its way to the next layer. options: passed on to the cell
-        (`nonlinearity`, `reset_after`, `forget_bias`). Raises ValueError or TypeError for arguments
+        One seed gives the parameters of torch's module. Raises ValueError or TypeError for what is
         out of range, dropout without a next layer, "fused" without a kernel.
         """
         super().__init__()
-        kind = CELLS.get(cell, cell) if isinstance(cell, str) else cell
+        kind = CELLS.get(cell) if isinstance(cell, str) else cell
         if not (isinstance(kind, type) and issubclass(kind, Cell)):
             raise ValueError(f"cell must be one of {', '.join(CELLS)} or a Cell, got {cell!r}")
         self.input_size, self.hidden_size = input_size, hidden_size
@@ -68,9 +66,8 @@ class Recurrent(nn.Module):
         self.dropout = real("dropout", dropout, 0, below=1)
         if dropout and n_layers == 1:
             raise ValueError(f"dropout acts between layers: {dropout} has no place in one layer")
-        self.implementation = one_of(
-            "implementation", implementation, ("reference", "fused", "auto")
-        )
+        modes = ("reference", "fused", "auto")
+        self.implementation = one_of("implementation", implementation, modes)
         self.bidirectional, self.n_directions = bidirectional, 2 if bidirectional else 1
         self.output_size = hidden_size * self.n_directions
         self.cells = nn.ModuleList(
@@ -87,27 +84,27 @@ class Recurrent(nn.Module):
         """(outputs, state): h of the last layer at every step, and the final state of every layer.
 
         x: (B, T, D) with the parameters' dtype. state: as returned, or None for zeros; tensors
-        (n_layers · directions, B, H) in the order of `cells`, a pair of them for the LSTM; the
-        backward direction starts from its part at the end of each sequence. mask: bool (B, T), True
-        where a sequence has a token: at least one, all on the left. What x holds at padding changes
-        nothing. outputs: (B, T, H · directions), zero at padding.
-        Raises ValueError or TypeError naming the shape or dtype that does not fit.
+        (n_layers · directions, B, H) in the order of `cells`, a pair of them for the LSTM. mask:
+        bool (B, T), True where a sequence has a token: at least one, all on the left. What x holds
+        at padding changes nothing. outputs: (B, T, H · directions), zero at padding.
+        Raises ValueError or TypeError for a shape or dtype that does not fit.
         """
-        weight = self.cells[0].weight_ih
+        cell, weight = self.cells[0], self.cells[0].weight_ih
         check_kind("the input", x, weight)
         if x.ndim != 3 or x.shape[2] != self.input_size or 0 in x.shape:
             size = f"(B, T, {self.input_size})"
             raise ValueError(f"the input must be {size}, none of them 0, got {tuple(x.shape)}")
-        if state is None:
-            state = self.cells[0].initial_state(len(self.cells), len(x))
-        shape = (len(self.cells), len(x), self.hidden_size)
-        check_state(state, self.cells[0].n_states, shape, weight)
+        batch = len(self.cells), len(x)
+        state = cell.initial_state(*batch) if state is None else state
+        check_state(state, cell.n_states, (*batch, self.hidden_size), weight)
+        # a state from inference mode cannot be saved for a backward pass, its copy can
+        state = _map(lambda s: s.to(weight.dtype, copy=True), state)
         lengths = None if mask is None else _lengths(x, mask)
         fused = self.implementation != "reference" and self._kernel() is not None
         run = self._fused if fused else self._reference
         device = x.device.type if torch.amp.is_autocast_available(x.device.type) else "cpu"
         with torch.autocast(device, enabled=False):
-            return run(x.to(weight.dtype), _map(lambda s: s.to(weight.dtype), state), lengths)
+            return run(x.to(weight.dtype), state, lengths)
 
     def _reference(self, x: Tensor, state: State, lengths: Tensor | None) -> tuple[Tensor, State]:
         """Layer by layer, direction by direction, step by step."""
@@ -121,10 +118,10 @@ class Recurrent(nn.Module):
             if layer:
                 x = F.dropout(x, self.dropout, self.training)
             outputs = []
-            for direction in range(self.n_directions):
+            for backward in range(self.n_directions):
                 k = len(ends)
                 start = _map(lambda s, k=k: s[k], state)
-                out, end = _run(self.cells[k], x, start, present, backward=direction == 1)
+                out, end = _run(self.cells[k], x, start, present, backward)
                 outputs.append(out)
                 ends.append(end)
             x = torch.cat(outputs, -1)  # (T, B, H · directions)
@@ -141,11 +138,7 @@ class Recurrent(nn.Module):
 
     def _fused(self, x: Tensor, state: State, lengths: Tensor | None) -> tuple[Tensor, State]:
         """One call of the kernel under torch.nn's module, with the cells' own parameters."""
-        weights = [
-            parameter
-            for cell in self.cells
-            for parameter in (cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh)
-        ]
+        weights = list(self.cells.parameters())  # of each cell: weight_ih, weight_hh, two biases
         how = (weights, True, self.n_layers, self.dropout, self.training, self.bidirectional)
         if lengths is None:
             outputs, *end = self._kernel()(x, state, *how, True)  # True: batch first
@@ -153,26 +146,24 @@ class Recurrent(nn.Module):
         packed = nn.utils.rnn.pack_padded_sequence(x, lengths, True, enforce_sorted=False)
         state = _map(lambda s: s[:, packed.sorted_indices], state)
         data, *end = self._kernel()(packed.data, packed.batch_sizes, state, *how)
-        outputs, _ = nn.utils.rnn.pad_packed_sequence(
-            packed._replace(data=data), batch_first=True, total_length=x.shape[1]
-        )
+        packed = packed._replace(data=data)
+        outputs, _ = nn.utils.rnn.pad_packed_sequence(packed, True, total_length=x.shape[1])
         return outputs, _map(lambda s: s[:, packed.unsorted_indices], _as_state(end))
 
     def as_torch(self) -> nn.RNNBase:
-        """A torch.nn.RNN, GRU or LSTM that shares these very parameters.
+        """A torch.nn.RNN, GRU or LSTM that shares these very parameters, in the same order.
 
         So `stack.as_torch().load_state_dict(module.state_dict())` copies a module's weights here.
-        Its parameters stand in the order of ours. Raises ValueError where torch has no such module.
+        Raises ValueError where torch has no such module.
         """
         cell = self.cells[0]
         if self._kernel() is None:
             raise ValueError(f"torch has no module for this {type(cell).__name__}")
         kind = {ElmanCell: nn.RNN, GRUCell: nn.GRU, LSTMCell: nn.LSTM}[type(cell)]
         options = {"nonlinearity": cell.nonlinearity} if kind is nn.RNN else {}
-        module = kind(
-            self.input_size, self.hidden_size, self.n_layers, batch_first=True, device="meta",
-            dropout=self.dropout, bidirectional=self.bidirectional, **options,
-        )  # fmt: skip
+        options |= {"dropout": self.dropout, "bidirectional": self.bidirectional, "device": "meta"}
+        sizes = self.input_size, self.hidden_size, self.n_layers
+        module = kind(*sizes, batch_first=True, **options)
         names = [name for name, _ in module.named_parameters()]  # before they are replaced
         for name, parameter in zip(names, self.parameters(), strict=True):
             setattr(module, name, parameter)
@@ -197,14 +188,12 @@ def _run(cell: Cell, x: Tensor, state: State, present: Tensor | None, backward: 
     Padding leaves the state as it is. So the backward direction, which meets a sequence's padding
     first, still begins with the state it was given.
     """
-    projected = cell.project(x).unbind(0)
-    outputs = [x] * len(x)
+    projected, outputs = cell.project(x).unbind(0), [x] * len(x)
     for t in reversed(range(len(x))) if backward else range(len(x)):
         new, _ = cell.update(projected[t], state)
-        state = (
-            new if present is None else _map(lambda n, s, t=t: n.where(present[t], s), new, state)
-        )
-        outputs[t] = hidden(state)
+        if present is not None:
+            new = _map(lambda n, s, t=t: n.where(present[t], s), new, state)
+        state, outputs[t] = new, hidden(new)
     stacked = torch.stack(outputs)
     return (stacked if present is None else stacked.masked_fill(~present, 0)), state
 
@@ -243,13 +232,9 @@ def keras_gru_weights(
     fits = kernel.ndim == 2 and shapes[1] == (size // 3, size) and size % 3 == 0
     if not fits or shapes[2] not in ((size,), (2, size)):
         raise ValueError(f"expected (D, 3H), (H, 3H) and (2, 3H) or (3H,), got {shapes}")
-
-    def reorder(columns: Tensor) -> Tensor:
-        z, r, h = columns.chunk(3, -1)
-        return torch.cat([r, z, h], -1)
-
     reset_after = bias.ndim == 2
     bias_x, bias_h = bias if reset_after else (bias, torch.zeros_like(bias))
-    weights = {"weight_ih": reorder(kernel).T, "weight_hh": reorder(recurrent_kernel).T}
-    weights |= {"bias_ih": reorder(bias_x), "bias_hh": reorder(bias_h)}
-    return weights, reset_after
+    theirs = {"weight_ih": kernel.T, "weight_hh": recurrent_kernel.T}
+    theirs |= {"bias_ih": bias_x, "bias_hh": bias_h}
+    parts = {name: x.chunk(3) for name, x in theirs.items()}
+    return {name: torch.cat([r, z, h]) for name, (z, r, h) in parts.items()}, reset_after

@@ -1,12 +1,9 @@
 """Recurrent cells: one step in time, from a plain Elman network to the LSTM (chapters 9 and 11).
 
-A cell maps an input x_t and the state before it to the state after it, `step(x, state) -> state`.
 The state is the hidden vector h, (B, H); for the LSTM the pair (h, c). Weights are stored as in
 torch: `weight_ih` (G·H, D), `weight_hh` (G·H, H), `bias_ih` and `bias_hh` (G·H,), in blocks of H
-rows, one for each name in `gates`. Vectors are rows, so a block W gives x Wᵀ.
-
-Each cell's formulas stand in its docstring, a line per gate, and once in code, in `update`: one
-product with x and one with h serve all gates.
+rows, one for each name in `gates`. Vectors are rows, so a block W gives x Wᵀ. Each cell's formulas
+stand in its docstring, and in code in `update`: one product with x and one with h serve all gates.
 """
 
 from __future__ import annotations
@@ -28,20 +25,18 @@ def hidden(state: State) -> Tensor:
 
 
 class Cell(nn.Module):
-    """The parameters of all cells, and a step of any of them.
+    """The parameters of all cells, and a step of any of them: D inputs, H hidden numbers.
 
-    A new kind of cell names its `gates` and defines `update`; if its state holds more than h, h
-    stands first and `n_states` counts the tensors.
+    A new kind of cell names its `gates` and defines `update`.
     Parameters begin uniform in ±1/√H, drawn in torch's order (the same seed, the same weights).
     A torch.nn.RNNCell, GRUCell or LSTMCell has the same names and shapes:
     `cell.load_state_dict(torch_cell.state_dict())` copies its weights.
     """
 
     gates: tuple[str, ...] = ()  # candidates too, in the order of their rows
-    n_states = 1
+    n_states = 1  # how many tensors the state holds, h first
 
     def __init__(self, input_size: int, hidden_size: int):
-        """input_size: D. hidden_size: H, both at least 1."""
         super().__init__()
         self.input_size = whole("input_size", input_size)
         self.hidden_size = whole("hidden_size", hidden_size)
@@ -76,10 +71,7 @@ class Cell(nn.Module):
         return F.linear(x, self.weight_ih, self.bias_ih)
 
     def update(self, projected: Tensor, state: State) -> tuple[State, tuple[Tensor, ...]]:
-        """(the state after an input, the gates and candidates, (B, H) each, in their order).
-
-        projected: (B, G·H), the input's `project`.
-        """
+        """(the next state, the gates and candidates, (B, H) each), from `project(x)`, (B, G·H)."""
         raise NotImplementedError
 
     def rows(self, gate: str) -> slice:
@@ -87,8 +79,7 @@ class Cell(nn.Module):
         start = self.gates.index(one_of("gate", gate, self.gates)) * self.hidden_size
         return slice(start, start + self.hidden_size)
 
-    def _from_h(self, h: Tensor) -> Tensor:
-        """h W_hhᵀ + b_hh for all gates: (B, H) → (B, G·H)."""
+    def _from_h(self, h: Tensor) -> Tensor:  # (B, H) → (B, G·H)
         return F.linear(h, self.weight_hh, self.bias_hh)
 
     def _check(self, x: Tensor, state: State) -> None:
@@ -99,20 +90,19 @@ class Cell(nn.Module):
 
 
 class ElmanCell(Cell):
-    """h_t = H(x_t W_xhᵀ + h_{t−1} W_hhᵀ + b_h), H being tanh or ReLU (Elman 1990).
+    """h_t = φ(x_t W_xhᵀ + h_{t−1} W_hhᵀ + b_h), φ being tanh or ReLU (Elman 1990).
 
-    torch.nn.RNN's cell; b is the sum of its two biases. Elman's network used the logistic function.
+    torch.nn.RNN's cell; b is the sum of its two biases. nonlinearity: "tanh" or "relu"; Elman's
+    network used the logistic function.
     """
 
     gates = ("h",)
 
     def __init__(self, input_size: int, hidden_size: int, nonlinearity: str = "tanh"):
-        """nonlinearity: "tanh" or "relu"; sizes as in `Cell`."""
         super().__init__(input_size, hidden_size)
         self.nonlinearity = one_of("nonlinearity", nonlinearity, ("tanh", "relu"))
 
-    def update(self, projected: Tensor, state: Tensor) -> tuple[Tensor, tuple[Tensor]]:
-        """The formula above; the one block is the new h itself."""
+    def update(self, projected: Tensor, state: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
         h = getattr(torch, self.nonlinearity)(projected + self._from_h(state))
         return h, (h,)
 
@@ -131,8 +121,7 @@ class MinimalGatedCell(Cell):
 
     gates = ("z", "n")
 
-    def update(self, projected: Tensor, state: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """The formulas above."""
+    def update(self, projected: Tensor, state: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
         z, n = (projected + self._from_h(state)).chunk(2, -1)
         z, n = torch.sigmoid(z), torch.tanh(n)
         return (1 - z) * state + z * n, (z, n)
@@ -149,9 +138,7 @@ class GRUCell(Cell):
 
     The two forms compute different functions. Cho et al. reset before the product; torch and cuDNN
     after it, so that one product with h serves all gates. There is no fused kernel for "before".
-
-    The gates stand in the order r, z, n. Keras writes the same update, h = z ⊙ h + (1 − z) ⊙ h̃, has
-    `reset_after` with the same meaning and default, and the order z, r, h: see
+    Keras has the same update and `reset_after`, and the order z, r, h: see
     `unrolled.models.recurrent.keras_gru_weights`.
     Chung et al. (2014) swap the roles, h = (1 − z) h + z h̃; to come from there negate W and b of z.
     """
@@ -159,23 +146,18 @@ class GRUCell(Cell):
     gates = ("r", "z", "n")
 
     def __init__(self, input_size: int, hidden_size: int, reset_after: bool = True):
-        """reset_after: where the reset gate acts, see above; sizes as in `Cell`."""
         super().__init__(input_size, hidden_size)
         self.reset_after = reset_after
 
     def update(self, projected: Tensor, state: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """The formulas above: one product with h, or two where the reset comes before."""
         x_r, x_z, x_n = projected.chunk(3, -1)
-        if self.reset_after:
-            h_r, h_z, h_n = self._from_h(state).chunk(3, -1)
-            r = torch.sigmoid(x_r + h_r)
-            past = r * h_n
-        else:
-            rz, n = slice(2 * self.hidden_size), self.rows("n")
-            h_r, h_z = F.linear(state, self.weight_hh[rz], self.bias_hh[rz]).chunk(2, -1)
-            r = torch.sigmoid(x_r + h_r)
-            past = F.linear(r * state, self.weight_hh[n], self.bias_hh[n])
-        z, n = torch.sigmoid(x_z + h_z), torch.tanh(x_n + past)
+        h_r, h_z, h_n = self._from_h(state).chunk(3, -1)
+        r, z = torch.sigmoid(x_r + h_r), torch.sigmoid(x_z + h_z)
+        past = r * h_n
+        if not self.reset_after:  # one more product, with h reset
+            rows = self.rows("n")
+            past = F.linear(r * state, self.weight_hh[rows], self.bias_hh[rows])
+        n = torch.tanh(x_n + past)
         return (1 - z) * n + z * state, (r, z, n)
 
 
@@ -191,26 +173,21 @@ class LSTMCell(Cell):
 
     The gates stand in the order i, f, g, o: torch's, and Keras's, which calls g "c". Other texts
     stack i, f, o, g, so their rows must be reordered. No peepholes. The state is the pair (h, c).
+    forget_bias: the initial b_f = b_xf + b_hf; None leaves it as drawn, so near 0. Jozefowicz et
+    al. (2015) recommend 1: a gate that is open at first lets gradients through.
     """
 
     gates = ("i", "f", "g", "o")
     n_states = 2
 
     def __init__(self, input_size: int, hidden_size: int, forget_bias: float | None = None):
-        """forget_bias: the initial b_f = b_xf + b_hf; None leaves it as drawn, so near 0.
-
-        Jozefowicz et al. (2015) recommend 1: a gate that is open at first lets gradients through.
-        """
         super().__init__(input_size, hidden_size)
         if forget_bias is not None:
             with torch.no_grad():
                 self.bias_ih[self.rows("f")] = real("forget_bias", forget_bias)
                 self.bias_hh[self.rows("f")] = 0
 
-    def update(
-        self, projected: Tensor, state: tuple[Tensor, Tensor]
-    ) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, ...]]:
-        """The formulas above: forget, write, then show a part of the memory."""
+    def update(self, projected: Tensor, state: State) -> tuple[State, tuple[Tensor, ...]]:
         h, c = state
         i, f, g, o = (projected + self._from_h(h)).chunk(4, -1)
         i, f, g, o = torch.sigmoid(i), torch.sigmoid(f), torch.tanh(g), torch.sigmoid(o)

@@ -14,14 +14,10 @@ from unrolled.validate import whole
 
 @dataclass
 class RecurrentCache:
-    """What a `RecurrentLM` remembers of the tokens it has read. A forward pass updates it in place.
+    """What a `RecurrentLM` remembers of a text. A forward pass updates it in place."""
 
-    state: the state of all layers as `Recurrent` returns it, None before the first token.
-    length: the number of tokens read.
-    """
-
-    state: State | None = None
-    length: int = 0
+    state: State | None = None  # of all layers, as `Recurrent` returns it; None: nothing read yet
+    length: int = 0  # tokens read
 
     def fork(self) -> RecurrentCache:
         """An independent continuation; it shares the tensors, which nothing ever overwrites."""
@@ -54,16 +50,14 @@ class RecurrentLM(nn.Module):
         implementation: str = "auto",
         **options,
     ):
-        """A model with fresh parameters: embeddings from N(0, 0.1²), the rest as torch has it.
+        """vocab_size: V. embedding_dim: D. hidden_size: H, of each layer. dropout: in [0, 1); in
+        training, on the embeddings, between layers and before the head. Others: as in `Recurrent`.
 
-        vocab_size: V. embedding_dim: D. hidden_size: H, of each layer. cell, n_layers,
-        implementation and options go to `Recurrent`. dropout: in [0, 1); in training, on the
-        embeddings, between layers and before the head. Raises as `Recurrent` does.
+        Embeddings begin with N(0, 0.1²), the rest as torch has it. Raises as `Recurrent` does.
         """
         super().__init__()
-        self.embedding = nn.Embedding(
-            whole("vocab_size", vocab_size), whole("embedding_dim", embedding_dim)
-        )
+        whole("vocab_size", vocab_size)
+        self.embedding = nn.Embedding(vocab_size, whole("embedding_dim", embedding_dim))
         nn.init.normal_(self.embedding.weight, std=0.1)
         self.recurrent = Recurrent(
             embedding_dim, hidden_size, cell, n_layers, dropout=dropout if n_layers > 1 else 0.0,
@@ -81,8 +75,7 @@ class RecurrentLM(nn.Module):
 
         cache: from `new_cache`; the tokens continue those it has read. Reading a text in pieces
         gives the logits of reading it at once. Without a cache the state begins at zero.
-        Raises ValueError for another shape of tokens, and on a CPU (elsewhere looking would make
-        the host wait) IndexError for an id outside the vocabulary.
+        Raises ValueError for another shape of tokens, and on a CPU IndexError for an unknown id.
         """
         return self.logits(self.hidden(tokens, cache=cache))
 
