@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Mapping, Set
 
 import torch
 from torch import Tensor
@@ -10,11 +11,18 @@ from torch import Tensor
 from unrolled.models.block import Block
 from unrolled.models.encoder_decoder import EncoderDecoder
 from unrolled.models.pretrained.config import FAMILIES
-from unrolled.models.pretrained.layouts import HEAD, LAYOUTS
+from unrolled.models.pretrained.layouts import LAYOUTS
 from unrolled.models.transformer import Encoder, TransformerLM
 from unrolled.validate import one_of
 
 _MODELS = {"t5": EncoderDecoder, "bert": Encoder}  # the others: TransformerLM
+_HEAD = "lm_head.weight"
+# Constants that older files carry along: masks, angles, a bias that cross-attention never used; and
+# the heads of BERT's two tasks, which are no part of an `Encoder`.
+_LEFT_OUT = re.compile(
+    r"\.attn\.(masked_)?bias$|rotary_emb\.inv_freq$|^(embeddings\.)?position_ids$"
+    r"|EncDecAttention\.relative_attention_bias\.weight$|^pooler\.|^cls\."
+)
 
 
 @torch.no_grad()
@@ -31,44 +39,61 @@ def load(
     state_dict: with or without the leading prefix ("transformer.", "model."), of any dtype and on
     any device. family: one of FAMILIES.
 
-    Raises TypeError for a `TransformerLM` where the family is an encoder–decoder, or the reverse;
-    ValueError for a configuration that is not the family's, for names that are missing or have no
-    place in the model, and for shapes that do not fit. Then nothing has been copied.
+    Raises TypeError for a model of another kind than the family's; ValueError for a configuration
+    that is not the family's, for names that are missing or have no place in the model, and for
+    shapes that do not fit. Then nothing has been copied.
     """
     _check_model(model, family)
-    layout, own = LAYOUTS[family](model.config), model.state_dict()
-    given, copies = layout.weights(state_dict), set(layout.copies)
+    layout, own = LAYOUTS[family], model.state_dict()
+    given, copies = _short_names(state_dict, layout.prefixes), set(layout.copies)
     if isinstance(model, Block):
-        rules = list(layout.block_rules(model.cross is not None))
-    else:
-        rules = list(layout.rules(model.config.n_layers))
+        layout = layout.of_block(model.cross is not None)
     if "head.weight" in own and model.config.tie_embeddings:
-        copies.add(f"{HEAD}.weight")
-    elif "head.weight" in own:
-        rules.append(("head", (HEAD,), lambda x: x))
-    sources = {
-        f"{ours}.{kind}": ([f"{name}.{kind}" for name in theirs], make)
-        for ours, theirs, make in rules
-        for kind in ("weight", "bias")
-        if f"{ours}.{kind}" in own
-    }
-    _check_names({name for theirs, _ in sources.values() for name in theirs}, given, copies)
+        del own["head.weight"]
+        copies.add(_HEAD)
+    sources = {}
+    for ours in own:
+        module, _, kind = ours.rpartition(".")
+        modules, make = layout.source(module, model.config)
+        sources[ours] = [f"{name}.{kind}" for name in modules], make
+    _check_names({name for names, _ in sources.values() for name in names}, given.keys(), copies)
     for name in copies & given.keys():
-        embedding = sources["embedding.weight"][0][0]
+        (embedding,), _ = sources["embedding.weight"]
         if not torch.equal(given[name], given[embedding]):
-            hint = ": build the model with tie_embeddings=False" if name.startswith(HEAD) else ""
+            hint = ": build the model with tie_embeddings=False" if name == _HEAD else ""
             raise ValueError(f"{name} is another matrix than {embedding}{hint}")
-    made = {ours: _make(ours, own, theirs, make, given) for ours, (theirs, make) in sources.items()}
-    assert own.keys() - made.keys() <= {"head.weight"}, own.keys() - made.keys()
-    for name, tensor in made.items():
-        own[name].copy_(tensor)
+    made = {}
+    for ours, (names, make) in sources.items():
+        theirs, shape = [given[name] for name in names], own[ours].shape
+        try:
+            made[ours] = make(torch.cat(theirs) if theirs[1:] else theirs[0], model.config)
+        except (RuntimeError, IndexError):  # they cannot be put together or cut
+            made[ours] = None
+        if made[ours] is None or made[ours].shape != shape:
+            shapes = " and ".join(f"{name} {tuple(given[name].shape)}" for name in names)
+            raise ValueError(f"{shapes} cannot fill {ours} {tuple(shape)}")
+    for ours, tensor in made.items():
+        own[ours].copy_(tensor)
+
+
+def _short_names(state_dict: Mapping[str, Tensor], prefixes: tuple[str, ...]) -> dict[str, Tensor]:
+    """The weights by their names without a prefix, and without what is left out."""
+    given = {}
+    for name, tensor in state_dict.items():
+        prefix = next((p for p in prefixes if name.startswith(p)), "")
+        short = name.removeprefix(prefix)
+        if short in given:
+            raise ValueError(f"{short} is there twice, with the prefix {prefix!r} and without")
+        if not _LEFT_OUT.search(short):
+            given[short] = tensor
+    return given
 
 
 def _check_model(model, family: str) -> None:
-    expected = _MODELS.get(one_of("family", family, LAYOUTS), TransformerLM)
+    expected = _MODELS.get(one_of("family", family, FAMILIES), TransformerLM)
     if not isinstance(model, (expected, Block)):
         raise TypeError(f"{family} goes into {expected.__name__}, got {type(model).__name__}")
-    form, config = dict(FAMILIES.get(family, {})), model.config
+    form, config = dict(FAMILIES[family]), model.config
     if config.has_rotary and family == "llama" and config.rotary_dim == config.head_dim:
         del form["position"]  # in either layout
     if wrong := {k: v for k, v in form.items() if getattr(config, k) != v}:
@@ -76,27 +101,16 @@ def _check_model(model, family: str) -> None:
         raise ValueError(f"{family} has {listed}")
 
 
-def _check_names(needed: set[str], given: Iterable[str], copies: set[str]) -> None:
-    missing, unused = sorted(needed - set(given)), sorted(set(given) - needed - copies)
-    if not missing and not unused:
-        return
-    said = [f"{_listed(missing)} missing"] if missing else []
-    said += [f"the model has no place for {_listed(unused)}"] if unused else []
-    if f"{HEAD}.weight" in missing:
+def _check_names(needed: Set[str], given: Set[str], copies: Set[str]) -> None:
+    said = []
+    if missing := sorted(needed - given):
+        said.append(f"{_listed(missing)} missing")
+    if unused := sorted(given - needed - copies):
+        said.append(f"the model has no place for {_listed(unused)}")
+    if _HEAD in missing:
         said.append("a reference without a head is tied: build the model with tie_embeddings=True")
-    raise ValueError(f"these are not the weights of this model: {'; '.join(said)}")
-
-
-def _make(ours, own, theirs, make, given) -> Tensor:
-    """Our weight from theirs, or ValueError with the shapes."""
-    try:
-        made = make(*(given[name] for name in theirs))
-    except (RuntimeError, IndexError):  # they cannot be cut or put together
-        made = None
-    if made is None or made.shape != own[ours].shape:
-        shapes = " and ".join(f"{name} {tuple(given[name].shape)}" for name in theirs)
-        raise ValueError(f"{shapes} cannot fill {ours} {tuple(own[ours].shape)}")
-    return made
+    if said:
+        raise ValueError(f"these are not the weights of this model: {'; '.join(said)}")
 
 
 def _listed(names: list[str], at_most: int = 8) -> str:
