@@ -20,22 +20,21 @@ class NGram:
     c(hw) is the count of an n-gram, c(h•) the sum over w, h′ the context h without its farthest
     token, V the number of tokens that can be predicted (all but `bos`):
 
-    - `"mle"`         c(hw) / c(h•). After a context that was never seen this is 0/0: the model
-                      then gives *no* token any mass (a row of −inf), and `sample` refuses.
-    - `"additive"`    (c(hw) + α) / (c(h•) + αV), so 1/V after a context never seen
-                      (Chen & Goodman 1999, section 2.1).
-    - `"absolute"`    max(c(hw) − D, 0) / c(h•) + γ(h) p(w | h′): the discounts free the mass γ(h);
-                      below the unigrams stands 1/V (section 2.6).
+    - `"mle"`         c(hw) / c(h•), which is 0/0 after a context never seen: then *no* token has
+                      any mass (a row of −inf), and `sample` refuses.
+    - `"additive"`    (c(hw) + α) / (c(h•) + αV) (Chen & Goodman 1999, section 2.1).
+    - `"absolute"`    max(c(hw) − D, 0) / c(h•) + γ(h) p(w | h′), where γ(h) is the mass that the
+                      discounts free, and 1/V takes the place of p(w | h′) for unigrams (2.6).
     - `"kneser-ney"`  the same recursion, but below the highest order c(hw) is the number of
-                      different tokens seen before hw (section 2.7, interpolated). With `modified`
-                      D depends on the count: D₁, D₂, D₃₊ (section 3).
+                      different tokens seen before hw (2.7, interpolated). With `modified` D
+                      depends on the count: D₁, D₂, D₃₊ (3).
 
-    After a context never seen the last two give all mass to h′. A context shorter than `order − 1`
-    (where a text begins) uses the n-grams of its own length.
+    After a context never seen "additive" gives 1/V, the last two p(w | h′). A context shorter than
+    `order − 1` (at the beginning of a text) uses the n-grams of its own length.
 
     `nltk.lm.KneserNeyInterpolated` is this model with `discount=(0, D, …, D)`: nltk does not
-    discount unigrams. But at the beginning of a text, where nothing precedes an n-gram, nltk's
-    lower orders lose mass or divide by zero, and nltk predicts padding symbols, too.
+    discount unigrams. At the beginning of a text, where nothing precedes an n-gram, nltk's lower
+    orders lose mass or divide by zero, and nltk predicts padding symbols, too.
     """
 
     def __init__(
@@ -48,18 +47,17 @@ class NGram:
         discount: float | Sequence[float] | None = None,
         modified: bool = False,
     ):
-        """Smooth the counts; several models may share them.
+        """order: at most that of the counts, which is the default and may serve several models.
 
-        order: at most that of the counts, which is the default. alpha: what "additive" adds,
-        default 1. discount: D, or one D per order beginning with the unigrams; by default
-        estimated as n₁ / (n₁ + 2n₂) per order. modified: estimate three per order; see
-        `estimated_discounts`. Raises ValueError or TypeError for an impossible combination.
+        alpha: what "additive" adds, default 1. discount: D, or one D per order beginning with the
+        unigrams; estimated when left out, three per order with `modified`: `estimated_discounts`.
+        Raises ValueError or TypeError for an impossible combination.
         """
         order = counts.order if order is None else whole("order", order, 1, counts.order)
-        _check_options(order, smoothing, alpha, discount, modified)
         self.counts, self.smoothing, self.order = counts, smoothing, order
         self.vocab_size, self.bos, self.eos = counts.vocab_size, counts.bos, counts.eos
         self.interpolates = smoothing in ("absolute", "kneser-ney")
+        discounts = self._check_options(alpha, discount, modified)
         self._uniform = np.where(np.arange(self.vocab_size) == self.bos, 0.0, 1.0)
         self._uniform /= self._uniform.sum()
         self.discounts = np.zeros((order, 3))  # D for a count of 1, of 2, of 3 and more
@@ -73,7 +71,7 @@ class NGram:
             total = np.bincount(context, c, n_contexts)
             freed = np.zeros(len(c))
             if self.interpolates:
-                given = discount if discount is None or np.isscalar(discount) else discount[k]
+                given = discounts[k]
                 self.discounts[k] = estimated_discounts(c, modified) if given is None else given
                 freed = np.minimum(np.append(0.0, self.discounts[k])[np.minimum(c, 3)], c)
             extra = np.bincount(context, freed, n_contexts)
@@ -99,9 +97,8 @@ class NGram:
         **options,
     ) -> NGram:
         """Count (see `NGramCounts`), then smooth (see `NGram`) with alpha, discount or modified."""
-        return cls(
-            NGramCounts(sequences, order, vocab_size, bos=bos, eos=eos), smoothing, **options
-        )
+        counts = NGramCounts(sequences, order, vocab_size, bos=bos, eos=eos)
+        return cls(counts, smoothing, **options)
 
     @property
     def n_parameters(self) -> int:
@@ -151,7 +148,7 @@ class NGram:
     def sample(
         self, rng: np.random.Generator, n_tokens: int, prompt: Sequence[int] = ()
     ) -> np.ndarray:
-        """Roll the weighted die until `eos` or `n_tokens`: the new ids, int64 (≤ n_tokens,).
+        """Draw tokens until `eos` or `n_tokens`: the new ids, int64 (≤ n_tokens,).
 
         Raises ValueError where an "mle" model meets a context that was never seen, and for a prompt
         that holds anything but ids.
@@ -173,10 +170,26 @@ class NGram:
         rows = self.counts.context_rows(check_ids(contexts, 0, self.vocab_size, "contexts"))[-1]
         return self._gamma[contexts.shape[1]][rows]
 
+    def _check_options(self, alpha, discount, modified) -> Sequence[float | None]:
+        """The discount of each order, None for one to be estimated."""
+        one_of("smoothing", self.smoothing, SMOOTHINGS)
+        if alpha is not None and self.smoothing != "additive":
+            raise ValueError(f'alpha goes with "additive", got {self.smoothing!r}')
+        if modified and (self.smoothing != "kneser-ney" or discount is not None):
+            raise ValueError('modified=True goes with "kneser-ney" and estimates its own discounts')
+        if discount is not None and not self.interpolates:
+            raise ValueError(
+                f'discount goes with "absolute" or "kneser-ney", got {self.smoothing!r}'
+            )
+        if discount is None or np.isscalar(discount):
+            discount = [discount] * self.order
+        if len(discount) != self.order:
+            raise ValueError(f"discount must be one number or {self.order}, got {len(discount)}")
+        return [d if d is None else real("a discount", d, 0, 1) for d in discount]
+
     def _probs(self, contexts: np.ndarray, targets: np.ndarray | None) -> np.ndarray:
         """The recursion from the shortest context up: (N, V), or (N, 1) for targets only."""
-        uniform = self._uniform if targets is None else self._uniform[targets, None]
-        probs = uniform
+        probs = uniform = self._uniform if targets is None else self._uniform[targets, None]
         for k, rows in enumerate(self.counts.context_rows(contexts)):
             lower = probs if self.interpolates else uniform
             level = self._seen(k, rows, targets) + self._gamma[k][rows, None] * lower
@@ -212,18 +225,3 @@ def estimated_discounts(counts: np.ndarray, modified: bool) -> tuple[float, floa
         if all(0 <= d <= i for i, d in enumerate(estimates, start=1)):
             return estimates
     return 0.5, 1.0, 1.5
-
-
-def _check_options(order, smoothing, alpha, discount, modified) -> None:
-    one_of("smoothing", smoothing, SMOOTHINGS)
-    if alpha is not None and smoothing != "additive":
-        raise ValueError(f'alpha goes with "additive", got {smoothing!r}')
-    if modified and (smoothing != "kneser-ney" or discount is not None):
-        raise ValueError('modified=True goes with "kneser-ney" and estimates its own discounts')
-    if discount is not None:
-        if smoothing not in ("absolute", "kneser-ney"):
-            raise ValueError(f'discount goes with "absolute" or "kneser-ney", got {smoothing!r}')
-        if not np.isscalar(discount) and len(discount) != order:
-            raise ValueError(f"discount must be one number or {order}, got {len(discount)}")
-        for d in [discount] if np.isscalar(discount) else discount:
-            real("a discount", d, 0, 1)

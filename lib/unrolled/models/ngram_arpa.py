@@ -23,9 +23,8 @@ def write_arpa(model: NGram, path: str | Path, vocab: Sequence[str]) -> None:
     """Write a model with "absolute" or "kneser-ney" smoothing to an ARPA file (UTF-8).
 
     vocab: the names of the ids 0 … V − 1, all different, without white space; other programs expect
-    the names `<s>` and `</s>` for bos and eos. Probabilities are written with all their digits.
-    Raises ValueError for another smoothing (it does not back off to p(w | h′)) and for names that
-    do not fit.
+    `<s>` and `</s>` for bos and eos. Probabilities are written with all their digits. Raises
+    ValueError for another smoothing (it does not back off to p(w | h′)) and for other names.
     """
     if not model.interpolates:
         raise ValueError(f'ARPA needs "absolute" or "kneser-ney", got {model.smoothing!r}')
@@ -34,9 +33,8 @@ def write_arpa(model: NGram, path: str | Path, vocab: Sequence[str]) -> None:
     for name in vocab:
         if len(name.split()) != 1 or name != name.strip():
             raise ValueError(f"a name must be one word without white space, got {name!r}")
-    every_token = np.arange(model.vocab_size)[:, None]
-    longer = [model.counts.ngram_tokens(n) for n in range(2, model.order + 1)]
-    tables = [every_token, *longer]  # n-grams of length n: (G, n)
+    tables = [np.arange(model.vocab_size)[:, None]]  # n-grams of length n: (G, n)
+    tables += [model.counts.ngram_tokens(n) for n in range(2, model.order + 1)]
     with open(path, "w", encoding="utf-8", newline="\n") as file:
         file.write("\\data\\\n")
         file.writelines(f"ngram {n}={len(table)}\n" for n, table in enumerate(tables, start=1))

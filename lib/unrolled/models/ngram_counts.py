@@ -1,8 +1,7 @@
 """Counts of all n-grams of a text up to an order, in a few sorted arrays (chapter 2).
 
-A text of N tokens has at most N different n-grams of each length, so its counts are flat arrays.
-A context is read from its nearest token backwards: the context of k tokens is one token more than
-its suffix of k − 1. Level k holds two sorted lists of int64 keys,
+A context of k tokens is one token more than its suffix, the nearest k − 1. Level k holds two sorted
+lists of int64 keys,
 
     contexts  row(the context's suffix) · V + the context's farthest token
     ngrams    row(the context) · V + the token that follows,
@@ -31,7 +30,7 @@ class CountLevel:
     contexts: np.ndarray  # (C,) sorted keys
     ngrams: np.ndarray  # (G,) sorted keys
     counts: np.ndarray  # (G,) how often each was seen
-    continuation_counts: np.ndarray | None  # (G,) different tokens before it; None: longest level
+    continuation_counts: np.ndarray | None = None  # (G,) different tokens before it; None: longest
 
 
 class NGramCounts:
@@ -63,9 +62,8 @@ class NGramCounts:
         tokens, before = self.concatenate(sequences)
         self.order = whole("order", order, 1, len(tokens))
         if self.vocab_size * (len(tokens) + 1) >= 2**63:
-            raise ValueError(
-                f"vocab_size {vocab_size} times {len(tokens)} tokens is beyond the int64 keys"
-            )
+            size = f"vocab_size {vocab_size} times {len(tokens)} tokens"
+            raise ValueError(f"{size} is beyond the int64 keys")
         self.levels = _count(tokens, before, self.order, self.vocab_size, bos)
         self._starts = [  # where each context's n-grams begin
             np.searchsorted(level.ngrams, np.arange(len(level.contexts) + 1) * self.vocab_size)
@@ -103,8 +101,7 @@ class NGramCounts:
         """
         rows = [np.zeros(len(contexts), dtype=np.int64)]
         for k in range(1, contexts.shape[1] + 1):
-            keys = self._key(rows[-1], contexts[:, -k])
-            rows.append(_find(self.levels[k].contexts, keys))
+            rows.append(_find(self.levels[k].contexts, self._key(rows[-1], contexts[:, -k])))
         return rows
 
     def ngram_rows(self, k: int, rows: np.ndarray, tokens: np.ndarray) -> np.ndarray:
@@ -184,9 +181,7 @@ def _count(
                 first = shorter[~longer]
                 continued[first] = levels[-1].counts[first]
             levels[-1] = replace(levels[-1], continuation_counts=continued)
-        levels.append(
-            CountLevel(contexts=contexts, ngrams=ngrams, counts=counts, continuation_counts=None)
-        )
+        levels.append(CountLevel(contexts=contexts, ngrams=ngrams, counts=counts))
     return tuple(levels)
 
 
@@ -195,8 +190,7 @@ def _number(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
     Key and position are sorted as one number as long as they fit into 63 bits.
     """
-    n = len(keys)
-    bits = n.bit_length()
+    n, bits = len(keys), len(keys).bit_length()
     if not n or int(keys.max()) >> (63 - bits):
         return np.unique(keys, return_inverse=True, return_counts=True)
     packed = np.sort(keys << bits | np.arange(n))
