@@ -50,14 +50,14 @@ def attend(
     real("dropout", dropout, at_least=0, below=1)
     if return_weights and implementation == "fused":
         raise ValueError("the fused kernel never holds the weights: use 'reference' or 'auto'")
-    _check(q, k, v, mask, bias)
+    _check(q, k, v)
     T, S = q.shape[-2], k.shape[-2]
     if not isinstance(mask, ScoreMask):
+        _check_broadcast((*q.shape[:-1], S), mask=mask, bias=bias)
         mask = prepare(mask, bias, T, S, causal=causal, device=q.device)
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     if implementation == "fused" or (implementation == "auto" and not return_weights):
-        output = _fused(q, k, v, mask, scale, dropout)
-        return output + _broken_queries(q) if _hides_nan(q) else output
+        return _fused(q, k, v, mask, scale, dropout)
     k, v = _spread(k, q), _spread(v, q)
     scores = q @ k.transpose(-2, -1) * scale  # (…, T, S)
     added = causal_mask(T, S, device=q.device) if mask.causal else mask.added
@@ -82,21 +82,11 @@ def _fused(q: Tensor, k: Tensor, v: Tensor, mask: ScoreMask, scale: float, dropo
         q, k, v, attn_mask=added, dropout_p=dropout, is_causal=mask.causal, scale=scale,
         enable_gqa=grouped,
     )  # fmt: skip
-    return output if mask.alive is None else output * mask.alive
-
-
-def _hides_nan(q: Tensor) -> bool:
-    """Whether the kernel may give numbers where a query is NaN: on a CPU it does."""
-    return (
-        q.device.type == "cpu"
-        and not torch.compiler.is_compiling()
-        and not q.detach().sum().isfinite()
-    )
-
-
-def _broken_queries(q: Tensor) -> Tensor:
-    """(…, T, 1): NaN for a query that is not finite, 0 for the others."""
-    return (q.detach() * 0).sum(-1, keepdim=True)
+    output = output if mask.alive is None else output * mask.alive
+    checked = q.device.type == "cpu" and not torch.compiler.is_compiling()
+    if checked and not q.detach().sum().isfinite():  # this kernel may give numbers for a NaN
+        output = output + (q.detach() * 0).sum(-1, keepdim=True)
+    return output
 
 
 def _spread(x: Tensor, q: Tensor) -> Tensor:
@@ -106,26 +96,22 @@ def _spread(x: Tensor, q: Tensor) -> Tensor:
     return x.repeat_interleave(q.shape[1] // x.shape[1], dim=1)
 
 
-def _check(q: Tensor, k: Tensor, v: Tensor, mask, bias: Tensor | None) -> None:
+def _check(q: Tensor, k: Tensor, v: Tensor) -> None:
     lead, groups = q.shape[:-2], k.shape[:-2]
     shared = q.ndim == 4 and k.ndim == 4 and lead[0] == groups[0] and lead[1] % groups[1] == 0
     alike = q.ndim >= 2 and q.shape[-1:] == k.shape[-1:] and k.shape[:-1] == v.shape[:-1]
-    shapes = f"q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}"
     if not alike or not (lead == groups or shared):
         raise ValueError(
             "expected q (…, T, K), k (…, S, K), v (…, S, Kv), the leading axes equal, or q of H "
-            f"heads, k and v of G heads that divide H; got {shapes}"
+            "heads, k and v of G heads that divide H; "
+            f"got q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}"
         )
-    mask = None if isinstance(mask, ScoreMask) else mask
-    if mask is not None and mask.dtype != torch.bool:
-        raise TypeError(f"a mask is boolean, True = may attend; got {mask.dtype}")
-    if bias is not None and bias.dtype == torch.bool:
+
+
+def _check_broadcast(scores: tuple[int, ...], **given: Tensor | None) -> None:
+    for name, x in given.items():
+        sizes = () if x is None else zip(reversed(x.shape), reversed(scores), strict=False)
+        if any(n not in (1, m) for n, m in sizes) or (x is not None and x.ndim > len(scores)):
+            raise ValueError(f"{name} {tuple(x.shape)} does not broadcast to the scores {scores}")
+    if given["bias"] is not None and given["bias"].dtype == torch.bool:
         raise TypeError("a bias is added to the scores; booleans are a mask")
-    scores = (*lead, q.shape[-2], k.shape[-2])
-    for name, x in (("mask", mask), ("bias", bias)):
-        if x is None:
-            continue
-        pairs = zip(reversed(x.shape), reversed(scores), strict=False)
-        if x.ndim > len(scores) or any(n not in (1, m) for n, m in pairs):
-            given = f"{name} {tuple(x.shape)}"
-            raise ValueError(f"{given} does not broadcast to the scores {scores} of {shapes}")

@@ -13,10 +13,9 @@ from unrolled.models.transformer_config import TransformerConfig
 
 
 class Block(nn.Module):
-    """Attention, then (in a decoder with a source) cross-attention, then the feed-forward layer.
+    """Attention, then cross-attention if there is a source, then the feed-forward layer.
 
-    Each of them is a sub-layer f with a residual connection and a norm: x + f(norm(x)) with the
-    norm first, norm(x + f(x)) otherwise.
+    Each sub-layer f becomes x + f(norm(x)) with the norm first, norm(x + f(x)) otherwise.
     Source: Vaswani et al. (2017), section 3.1; Xiong et al. (2020).
     """
 
@@ -57,9 +56,9 @@ class Block(nn.Module):
     ) -> Tensor:
         """(B, T, D) → (B, T, D).
 
-        mask, bias, positions, cache: of the attention, see there. source (B, S, D), source_mask,
-        source_cache: of the cross-attention. Raises ValueError for a source that is missing, and
-        for a missing bias where positions are "alibi" or "relative": a `Stack` gives it.
+        mask, bias, positions, cache: of the attention. source (B, S, D), source_mask, source_cache:
+        of the cross-attention. Raises ValueError where the source is missing, or the bias of the
+        positions "alibi" or "relative", which a `Stack` gives.
         """
         if (source is None) != (self.cross is None):
             raise ValueError("a source belongs to a block made with cross=True, and to no other")

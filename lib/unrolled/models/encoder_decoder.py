@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from unrolled.models.kv_cache import KVCache
-from unrolled.models.transformer import Stack, embed, initialise, make_embedding, make_head
+from unrolled.models.transformer import Embedded, Stack, initialise, make_head
 from unrolled.models.transformer_config import TransformerConfig
 
 
-class EncoderDecoder(nn.Module):
+class EncoderDecoder(Embedded):
     """P(y_{t+1} | y_1 … y_t, x): the decoder's cross-attention reads what the encoder made of x.
 
     One `embedding` (V, D) serves both sides, and the `head` as well if tied. `encoder` and
@@ -20,9 +20,7 @@ class EncoderDecoder(nn.Module):
     """
 
     def __init__(self, config: TransformerConfig):
-        super().__init__()
-        self.config = config
-        self.embedding = make_embedding(config)
+        super().__init__(config)
         self.encoder = Stack(config, causal=False)
         self.decoder = Stack(config, causal=True, cross=True)
         self.head = make_head(config, self.embedding)
@@ -50,9 +48,8 @@ class EncoderDecoder(nn.Module):
             if cache is not None:
                 cache.begin(encoded, source_mask)
         x = self.decoder(
-            embed(self.embedding, target, self.config), target_mask, cache=cache,
-            source=encoded, source_mask=source_mask,
-        )  # fmt: skip
+            self.embed(target), target_mask, cache=cache, source=encoded, source_mask=source_mask
+        )
         return self.head(x / math.sqrt(x.shape[-1]) if self.config.scale_logits else x)
 
     def new_cache(self) -> KVCache:
@@ -61,4 +58,4 @@ class EncoderDecoder(nn.Module):
 
     def encode(self, source: Tensor, mask: Tensor | None = None) -> Tensor:
         """(B, S, D) from source (B, S), int64; mask (B, S), True where a token stands."""
-        return self.encoder(embed(self.embedding, source, self.config), mask)
+        return self.encoder(self.embed(source), mask)

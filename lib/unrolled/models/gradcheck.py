@@ -38,13 +38,11 @@ def numerical_jacobian(
 ) -> np.ndarray:
     """Jacobian of f at x by central differences: J[o, i] = (f(x + εeᵢ)[o] − f(x − εeᵢ)[o]) / 2ε.
 
-    f: takes a float64 array of x's shape, returns a number or an array of shape `out`. It is called
-       1 + 2·x.size times, each time with a copy of x. None or complex numbers raise TypeError.
-    x: float64 array of shape `in`. Other dtypes raise TypeError: a step of 1e-6 is lost on
-       integers and in the rounding of float32.
-    eps: step ε > 0 that is not lost in the rounding of x, else ValueError. At a kink (relu at 0)
-       the difference straddles both slopes.
-    Returns a float64 array of shape (*out, *in).
+    f: takes a copy of x, returns a number or an array of shape `out`; called 1 + 2·x.size times.
+    x: float64 array of shape `in`; a step of 1e-6 is lost on integers and in float32's rounding.
+    eps: step ε > 0. At a kink (relu at 0) the difference straddles both slopes.
+    Returns a float64 array of shape (*out, *in). Raises TypeError for another dtype of x and for
+    None or complex numbers from f, ValueError for a step that is lost in the rounding of x.
     """
     x = np.asarray(x)
     if x.dtype != np.float64:
@@ -72,12 +70,11 @@ def gradcheck(
 ) -> Report:
     """Compare a derivative of f at x with finite differences and report the worst entry.
 
-    f, x, eps: as for `numerical_jacobian`.
-    grad: the derivative to check, of shape (*out, *in): x's own shape when f returns a number.
-          Another shape raises ValueError with both shapes; nothing is broadcast.
-    tolerance: relative to the larger of the two values, for each entry by itself. The differences'
-          own rounding noise, 100 · 2.2e-16 · max(1, |f|) / ε, is allowed besides, so an entry below
-          about 2e-8 cannot be told from zero. NaN never agrees.
+    f, x, eps: as for `numerical_jacobian`. grad: the derivative to check, of shape (*out, *in):
+    x's own shape when f returns a number. tolerance: relative to the larger of the two values, for
+    each entry by itself. The differences' own rounding noise, 100 · 2.2e-16 · max(1, |f|) / ε, is
+    allowed besides, so an entry below about 2e-8 cannot be told from zero. NaN never agrees.
+    Raises ValueError for another shape of grad or an empty one.
     """
     numerical = numerical_jacobian(f, x, eps)
     grad = _real(grad, "the derivative")
@@ -91,10 +88,9 @@ def gradcheck(
         allowed = tolerance * np.maximum(np.abs(grad), np.abs(numerical)) + noise
         badness = np.abs(grad - numerical) / allowed
     badness = np.where(np.isnan(badness), np.inf, badness)
-    index = np.unravel_index(badness.argmax(), badness.shape)
-    at = tuple(int(i) for i in index)
+    index = tuple(int(i) for i in np.unravel_index(badness.argmax(), badness.shape))
     agrees = bool(badness[index] <= 1)
-    return Report(agrees, at, float(grad[index]), float(numerical[index]), numerical)
+    return Report(agrees, index, float(grad[index]), float(numerical[index]), numerical)
 
 
 def _real(values: np.ndarray | float, what: str) -> np.ndarray:

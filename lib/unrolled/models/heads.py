@@ -48,21 +48,18 @@ class MultiHeadAttention(nn.Module):
         size that is no integer from 1 on and a dropout outside [0, 1).
         """
         super().__init__()
-        n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
-        d_source = d_model if d_source is None else d_source
-        sizes = {"d_model": d_model, "n_heads": n_heads, "n_kv_heads": n_kv_heads}
-        for name, size in (sizes | {"d_source": d_source}).items():
-            whole(name, size)
-        if head_dim is None and d_model % n_heads:
+        self.n_heads = whole("n_heads", n_heads)
+        self.n_kv_heads = whole("n_kv_heads", n_heads if n_kv_heads is None else n_kv_heads)
+        d_source = whole("d_source", d_model if d_source is None else d_source)
+        if head_dim is None and whole("d_model", d_model) % n_heads:
             raise ValueError(f"n_heads={n_heads} does not divide d_model={d_model}")
-        if n_heads % n_kv_heads:
+        if n_heads % self.n_kv_heads:
             raise ValueError(f"n_kv_heads={n_kv_heads} does not divide n_heads={n_heads}")
-        self.n_heads, self.n_kv_heads = n_heads, n_kv_heads
-        self.head_dim = d_model // n_heads if head_dim is None else whole("head_dim", head_dim)
+        self.head_dim = whole("head_dim", d_model // n_heads if head_dim is None else head_dim)
         self.dropout, self.scale = real("dropout", dropout, at_least=0, below=1), scale
         self.implementation = one_of("implementation", implementation, IMPLEMENTATIONS)
         self.rotary, self.recorded = rotary, None
-        inner, groups = n_heads * self.head_dim, n_kv_heads * self.head_dim
+        inner, groups = n_heads * self.head_dim, self.n_kv_heads * self.head_dim
         self.q_proj = nn.Linear(d_model, inner, bias=bias)
         self.k_proj = nn.Linear(d_source, groups, bias=False)
         self.v_proj = nn.Linear(d_source, groups, bias=False)
@@ -93,14 +90,14 @@ class MultiHeadAttention(nn.Module):
         its keys and values, computed at the first call. return_weights: also return the weights
         (B, H, T, S). Raises ValueError for another shape of x, source or mask.
         """
+        is_cross, source = source is not None, x if source is None else source
         self._check(x, source, mask)
         q = self._split(self.q_proj(x), self.n_heads)  # (B, H, T, K)
-        if source is not None and cache is not None and cache.length:
+        if is_cross and cache is not None and cache.length:
             k, v = cache.keys, cache.values
         else:
-            read = x if source is None else source
-            k = self._split(self.k_proj(read), self.n_kv_heads)  # (B, G, S, K)
-            v = self._split(self.v_proj(read), self.n_kv_heads)
+            k = self._split(self.k_proj(source), self.n_kv_heads)  # (B, G, S, K)
+            v = self._split(self.v_proj(source), self.n_kv_heads)
             if self.rotary is not None:
                 if positions is None and cache is not None:
                     positions = torch.arange(x.shape[1], device=x.device) + cache.length
@@ -118,8 +115,7 @@ class MultiHeadAttention(nn.Module):
         output = self.o_proj(output.transpose(1, 2).flatten(2))  # (B, T, D)
         return (output, weights) if return_weights else output
 
-    def _check(self, x: Tensor, source: Tensor | None, mask) -> None:
-        source = x if source is None else source
+    def _check(self, x: Tensor, source: Tensor, mask) -> None:
         for name, given, linear in (("x", x, self.q_proj), ("source", source, self.k_proj)):
             B, width = len(x), linear.in_features
             if given.ndim != 3 or given.shape[::2] != (B, width):
@@ -139,10 +135,9 @@ class MultiHeadAttention(nn.Module):
 
 @contextlib.contextmanager
 def attention_weights(model: nn.Module) -> Iterator[list[Tensor]]:
-    """Within it, a list takes the weights (B, H, T, S) of every attention that the model computes.
+    """A list that takes the weights (B, H, T, S) of every attention computed within the context.
 
-    They come in the order of computation: block by block, in a decoder with a source those of its
-    cross-attention after its own.
+    They come in the order of computation: block by block, cross-attention after self-attention.
 
         with attention_weights(model) as weights:
             logits = model(tokens)

@@ -1,9 +1,8 @@
 """Keys and values of the positions read so far, so that no token is computed twice.
 
-A cache belongs to one text, or one batch of texts, and changes with every read; `fork` gives an
-independent continuation. While gradients are recorded, they flow through all that was read, as
-through a recurrent state; `detach` cuts the graph, as between two pieces of a long text. Where none
-are recorded (torch.no_grad), keys and values are written in place, into storage that doubles.
+A cache belongs to one batch of texts and changes with every read. While gradients are recorded,
+they flow through all that was read, as through a recurrent state. Where none are recorded
+(torch.no_grad), keys and values are written in place, into storage that doubles.
 """
 
 from __future__ import annotations
@@ -18,9 +17,8 @@ from torch import Tensor
 class LayerCache:
     """The keys and values of one attention, for `length` positions."""
 
-    def __init__(self) -> None:
-        self.length = 0
-        self._storage: _Storage | None = None
+    length = 0
+    _storage: _Storage | None = None
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """All keys and values (B, G, length, ·), after those of T new positions: (B, G, T, ·).
@@ -28,21 +26,21 @@ class LayerCache:
         Raises ValueError for another batch than the one stored.
         """
         start, end = self.length, self.length + k.shape[2]
-        old = self._storage or _Storage(k[:, :, :0], v[:, :, :0])
-        if old.keys.shape[:2] != k.shape[:2]:
-            held, given = tuple(old.keys.shape[:2]), tuple(k.shape[:2])
+        storage = self._storage or _Storage(k[:, :, :0], v[:, :, :0])
+        if storage.keys.shape[:2] != k.shape[:2]:
+            held, given = tuple(storage.keys.shape[:2]), tuple(k.shape[:2])
             raise ValueError(f"the cache holds (B, G) = {held}, got {given}")
         if torch.is_grad_enabled():  # writing in place would break the graph of an earlier read
-            k = torch.cat([old.keys[:, :, :start], k], 2)
-            v = torch.cat([old.values[:, :, :start], v], 2)
-            self._storage = _Storage(k, v)
+            k = torch.cat([storage.keys[:, :, :start], k], 2)
+            v = torch.cat([storage.values[:, :, :start], v], 2)
+            storage = _Storage(k, v)
         else:
-            if old.taken != start or old.keys.shape[2] < end:
-                old = old.copy(start, capacity=max(end, 2 * start))
-            old.keys[:, :, start:end] = k
-            old.values[:, :, start:end] = v
-            self._storage = old
-        self._storage.taken = self.length = end
+            if storage.taken != start or storage.keys.shape[2] < end:
+                storage = storage.copy(start, capacity=max(end, 2 * start))
+            storage.keys[:, :, start:end] = k
+            storage.values[:, :, start:end] = v
+        self._storage = storage
+        storage.taken = self.length = end
         return self.keys, self.values
 
     @property
@@ -75,13 +73,12 @@ class _Storage:
 
     def copy(self, length: int, capacity: int) -> _Storage:
         """A copy of the first positions, without their graph, and with room for more."""
-        copied = []
+        copies = []
         for x in (self.keys, self.values):
             with torch.inference_mode(False):  # what generation began may be read on outside it
-                room = x.new_empty((*x.shape[:2], capacity, x.shape[3]))
-            room[:, :, :length] = x[:, :, :length].detach()
-            copied.append(room)
-        return _Storage(*copied, taken=length)
+                copies.append(x.new_empty((*x.shape[:2], capacity, x.shape[3])))
+            copies[-1][:, :, :length] = x[:, :, :length].detach()
+        return _Storage(*copies, taken=length)
 
 
 class KVCache:
@@ -108,9 +105,9 @@ class KVCache:
     def extend_mask(self, mask: Tensor | None, x: Tensor) -> Tensor | None:
         """The mask (B, length + T) with that of T new positions, x (B, T, D); None: all tokens."""
         if mask is not None or self.mask is not None:
-            B, T = x.shape[:2]
-            old = x.new_ones(B, self.length, dtype=torch.bool) if self.mask is None else self.mask
-            new = x.new_ones(B, T, dtype=torch.bool) if mask is None else mask
+            everywhere = x.new_ones(len(x), self.length + x.shape[1], dtype=torch.bool)
+            old = everywhere[:, : self.length] if self.mask is None else self.mask
+            new = everywhere[:, self.length :] if mask is None else mask
             self.mask = torch.cat([old, new], 1)
         return self.mask
 

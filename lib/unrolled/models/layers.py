@@ -25,53 +25,50 @@ GATED = {"reglu": "relu", "geglu": "gelu", "geglu-tanh": "gelu-tanh", "swiglu": 
 NORM_EPS = 1e-5
 
 
-class LayerNorm(nn.Module):
-    """(x − mean) / √(var + ε) · weight + bias, over the last axis, with the biased variance.
+class RMSNorm(nn.Module):
+    """x / √(mean(x²) + ε) · weight, over the last axis. Source: Zhang & Sennrich (2019).
 
-    Source: Ba, Kiros & Hinton (2016).
+    width: of the last axis. eps: stands inside the root. weight begins at 1. implementation:
+    "reference" follows the formula, "fused" is torch's kernel, as is "auto".
+    Raises ValueError for a width below 1, a negative eps or another implementation.
     """
 
-    def __init__(
-        self, width: int, *, eps: float = NORM_EPS, bias: bool = True, implementation: str = "auto"
-    ):
-        """width: of the last axis. eps: stands inside the root. weight begins at 1, bias at 0.
-
-        implementation: "reference" follows the formula, "fused" is torch's kernel, as is "auto".
-        Raises ValueError for a width below 1, a negative eps or another implementation.
-        """
+    def __init__(self, width: int, *, eps: float = NORM_EPS, implementation: str = "auto"):
         super().__init__()
-        _check_norm(width, eps, implementation)
-        self.width, self.eps, self.implementation = width, eps, implementation
+        self.width, self.eps = whole("width", width), real("eps", eps, at_least=0)
+        modes = ("auto", "reference", "fused")
+        self.implementation = one_of("implementation", implementation, modes)
         self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(…, width) → (…, width). Raises ValueError for another width."""
+        if x.shape[-1] != self.width:
+            raise ValueError(f"expected (…, {self.width}), got {tuple(x.shape)}")
+        return self._formula(x) if self.implementation == "reference" else self._kernel(x)
+
+    def _formula(self, x: Tensor) -> Tensor:
+        return x / (x.square().mean(-1, keepdim=True) + self.eps).sqrt() * self.weight
+
+    def _kernel(self, x: Tensor) -> Tensor:
+        return F.rms_norm(x, (self.width,), self.weight, self.eps)
+
+
+class LayerNorm(RMSNorm):
+    """(x − mean) / √(var + ε) · weight + bias, over the last axis, with the biased variance.
+
+    An `RMSNorm` of x − mean, and a bias, which begins at 0. Source: Ba, Kiros & Hinton (2016).
+    """
+
+    def __init__(self, width: int, *, bias: bool = True, **options):
+        super().__init__(width, **options)
         self.bias = nn.Parameter(torch.zeros(width)) if bias else None
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(…, width) → (…, width)."""
-        _check_width(x, self.width)
-        if self.implementation != "reference":
-            return F.layer_norm(x, (self.width,), self.weight, self.bias, self.eps)
-        mean = x.mean(-1, keepdim=True)
-        variance = (x - mean).square().mean(-1, keepdim=True)
-        x = (x - mean) / (variance + self.eps).sqrt() * self.weight
+    def _formula(self, x: Tensor) -> Tensor:
+        x = super()._formula(x - x.mean(-1, keepdim=True))
         return x if self.bias is None else x + self.bias
 
-
-class RMSNorm(nn.Module):
-    """x / √(mean(x²) + ε) · weight, over the last axis. Source: Zhang & Sennrich (2019)."""
-
-    def __init__(self, width: int, *, eps: float = NORM_EPS, implementation: str = "auto"):
-        """As `LayerNorm`, which it is without the mean and without the bias."""
-        super().__init__()
-        _check_norm(width, eps, implementation)
-        self.width, self.eps, self.implementation = width, eps, implementation
-        self.weight = nn.Parameter(torch.ones(width))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(…, width) → (…, width)."""
-        _check_width(x, self.width)
-        if self.implementation != "reference":
-            return F.rms_norm(x, (self.width,), self.weight, self.eps)
-        return x / (x.square().mean(-1, keepdim=True) + self.eps).sqrt() * self.weight
+    def _kernel(self, x: Tensor) -> Tensor:
+        return F.layer_norm(x, (self.width,), self.weight, self.bias, self.eps)
 
 
 class FeedForward(nn.Module):
@@ -82,18 +79,9 @@ class FeedForward(nn.Module):
     Source: Vaswani et al. (2017), equation 2; Hendrycks & Gimpel (2016); Shazeer (2020).
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        d_ff: int,
-        *,
-        activation: str = "gelu",
-        bias: bool = True,
-    ):
-        """d_model: D. d_ff: F. activation: relu, gelu (with the error function), gelu-tanh, silu;
-        gated: reglu, geglu, geglu-tanh, swiglu.
-
-        Raises ValueError for an unknown activation, and as `whole` does for a size.
+    def __init__(self, d_model: int, d_ff: int, *, activation: str = "gelu", bias: bool = True):
+        """d_model: D. d_ff: F. activation: a name of ACTIVATIONS, or of GATED. Raises ValueError or
+        TypeError for another one and for a size that is no integer from 1 on.
         """
         super().__init__()
         whole("d_model", d_model), whole("d_ff", d_ff)
@@ -104,13 +92,10 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(…, D) → (…, D)."""
-        x = self.up(x)  # (…, F) or (…, 2F)
-        if self.gated:
-            gate, x = x.chunk(2, -1)
-            x = self.activation(gate) * x
-        else:
-            x = self.activation(x)
-        return self.down(x)
+        if not self.gated:
+            return self.down(self.activation(self.up(x)))
+        gate, x = self.up(x).chunk(2, -1)
+        return self.down(self.activation(gate) * x)
 
 
 def check_ids(name: str, ids: Tensor, n: int) -> None:
@@ -120,14 +105,3 @@ def check_ids(name: str, ids: Tensor, n: int) -> None:
     low, high = (int(end) for end in ids.aminmax())
     if low < 0 or high >= n:
         raise IndexError(f"{name} must lie between 0 and {n - 1}, got {low} to {high}")
-
-
-def _check_norm(width: int, eps: float, implementation: str) -> None:
-    whole("width", width)
-    real("eps", eps, at_least=0)
-    one_of("implementation", implementation, ("auto", "reference", "fused"))
-
-
-def _check_width(x: Tensor, width: int) -> None:
-    if x.shape[-1] != width:
-        raise ValueError(f"expected (…, {width}), got {tuple(x.shape)}")

@@ -7,6 +7,7 @@ combined by `combine`, a logical and; `prepare` makes one ready for all layers o
 from __future__ import annotations
 
 import math
+from functools import reduce
 from typing import NamedTuple
 
 import torch
@@ -21,8 +22,8 @@ def causal_mask(T: int, S: int | None = None, *, device: Device = None) -> Tenso
     """(T, S): query i may attend to keys j ≤ i + S − T, so the last query sees every key.
 
     S: number of keys, T when left out; with S > T the queries are the last T of S positions, as
-    when keys come from a cache. torch's `is_causal` begins at the first key instead, which is the
-    same for S = T only. Raises ValueError unless 1 ≤ T ≤ S.
+    when keys come from a cache. torch's `is_causal` begins at the first key instead. Raises
+    ValueError unless 1 ≤ T ≤ S.
     """
     return distances(T, S, device=device) >= 0
 
@@ -68,16 +69,11 @@ def combine(*masks: Tensor | None) -> Tensor | None:
     for mask in given:
         if mask.dtype != torch.bool:
             raise TypeError(f"a mask is boolean, True = may attend; got {mask.dtype}")
-    if not given:
-        return None
-    result = given[0]
-    for mask in given[1:]:
-        try:
-            result = result & mask
-        except RuntimeError as error:
-            shapes = ", ".join(str(tuple(mask.shape)) for mask in given)
-            raise ValueError(f"masks of shapes {shapes} do not go together: {error}") from error
-    return result
+    try:
+        return reduce(torch.logical_and, given) if given else None
+    except RuntimeError as error:
+        shapes = ", ".join(str(tuple(mask.shape)) for mask in given)
+        raise ValueError(f"masks of shapes {shapes} do not go together: {error}") from error
 
 
 class ScoreMask(NamedTuple):
@@ -105,12 +101,12 @@ def prepare(
     if causal and T == S and mask is None and bias is None:
         return ScoreMask(None, None, True)
     alive = None
-    if mask is not None or (causal and T > 1):  # a single query is the last and sees every key
-        past = causal_mask(T, S, device=device) if causal and T > 1 else None
-        allowed = combine(past, mask)
-        if mask is not None:
-            alive = allowed.any(-1, keepdim=True)
-            allowed = allowed | ~alive
+    past = causal_mask(T, S, device=device) if causal and T > 1 else None  # one query sees all
+    allowed = combine(past, mask)
+    if mask is not None:
+        alive = allowed.any(-1, keepdim=True)
+        allowed = allowed | ~alive
+    if allowed is not None:
         bias = allowed if bias is None else torch.where(allowed, bias, -math.inf)
     return ScoreMask(bias if bias is None else torch.atleast_2d(bias), alive, False)
 

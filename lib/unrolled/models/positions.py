@@ -27,8 +27,7 @@ def sinusoidal(positions: int | Tensor, d_model: int, *, base: float = 10_000.0)
     """
     if whole("d_model", d_model, at_least=2) % 2:
         raise ValueError(f"expected an even d_model, got {d_model}")
-    if isinstance(positions, int):
-        positions = torch.arange(positions)
+    positions = torch.arange(positions) if isinstance(positions, int) else positions
     angles = _angles(positions, d_model, base)
     pairs = torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)  # sin, cos, sin, …
     return pairs.to(positions.device, torch.get_default_dtype())
@@ -58,22 +57,14 @@ class RelativeBias(nn.Module):
 
     Short distances have a bucket each, longer ones share buckets that grow with the logarithm up
     to max_distance; what is farther shares the last. With bidirectional, half of the buckets are
-    for keys after the query; without it those count as distance 0.
+    for keys after the query; without it those count as distance 0. The table (n_buckets, H) begins
+    with N(0, 0.02²). Raises ValueError for too few buckets and a max_distance too short for them.
     Source: Raffel et al. (2020), section 2.1, in the form of their code.
     """
 
     def __init__(
-        self,
-        n_heads: int,
-        *,
-        n_buckets: int = 32,
-        max_distance: int = 128,
-        bidirectional: bool = False,
+        self, n_heads: int, *, n_buckets: int = 32, max_distance: int = 128, bidirectional=False
     ):
-        """Raises ValueError when there are too few buckets, or max_distance is too short for them.
-
-        The table (n_buckets, H) begins with N(0, 0.02²).
-        """
         super().__init__()
         one_way = n_buckets // 2 if bidirectional else n_buckets
         if one_way < 2 or (bidirectional and n_buckets % 2) or max_distance <= one_way // 2:
@@ -87,19 +78,16 @@ class RelativeBias(nn.Module):
         nn.init.normal_(self.table.weight, std=0.02)
 
     def forward(self, behind: Tensor) -> Tensor:
-        """The bias (H, T, S), or (B, H, T, S), of keys that lie `behind` their queries by (T, S)
-        positions, or (B, 1, T, S): see `distances`.
-        """
+        """(H, T, S) or (B, H, T, S) from `distances` (T, S) or (B, 1, T, S)."""
         bias = self.table(self.bucket(behind))  # (…, H)
         return bias.permute(2, 0, 1) if behind.ndim == 2 else bias.squeeze(1).permute(0, 3, 1, 2)
 
     def bucket(self, behind: Tensor) -> Tensor:
         """The bucket, int64, of keys that lie `behind` the query by so many positions."""
-        n, first = self.n_buckets, torch.zeros_like(behind)
+        n, first, distance = self.n_buckets, 0, behind.clamp(min=0)
         if self.bidirectional:
-            n //= 2
-            first = (behind < 0) * n
-        distance = behind.abs() if self.bidirectional else behind.clamp(min=0)
+            n = n // 2
+            first, distance = (behind < 0) * n, behind.abs()
         exact = n // 2
         ratio = (distance.clamp(min=1).float() / exact).log() / math.log(self.max_distance / exact)
         far = (exact + (ratio * (n - exact)).long()).clamp(max=n - 1)
@@ -112,7 +100,9 @@ class Rotary(nn.Module):
     Pair i turns by p·θ_i at position p, θ_i = base^(−2i/rotary_dim): then the product of a query at
     m and a key at n depends on m − n only. Layout "interleaved" pairs entries (2i, 2i + 1), as in
     the paper; "half" pairs (i, i + rotary_dim/2), as LLaMA's published weights have it.
-    Source: Su et al. (2021), equation 34.
+    context_length: positions run from 0 to context_length − 1. rotary_dim: how many entries turn,
+    the first ones; all K when left out. Raises ValueError for a rotary_dim that is odd or above K,
+    and for an unknown layout. Source: Su et al. (2021), equation 34.
     """
 
     def __init__(
@@ -124,11 +114,6 @@ class Rotary(nn.Module):
         layout: str = "half",
         rotary_dim: int | None = None,
     ):
-        """context_length: positions run from 0 to context_length − 1. rotary_dim: how many entries
-        turn, the first ones; all K when left out.
-
-        Raises ValueError for an odd rotary_dim, one above head_dim, or an unknown layout.
-        """
         super().__init__()
         rotary_dim = head_dim if rotary_dim is None else rotary_dim
         if whole("rotary_dim", rotary_dim, 2, head_dim) % 2:
@@ -144,7 +129,7 @@ class Rotary(nn.Module):
     def _tabulate(self) -> None:
         positions = torch.arange(self.context_length, device="cpu")
         angles, device = _angles(positions, self.rotary_dim, self.base), self.cos.device
-        dtype = torch.float32 if device.type == "mps" else torch.float64  # what Apple's has not
+        dtype = torch.float32 if device.type == "mps" else torch.float64  # Apple's has no float64
         self.cos, self.sin = (table.to(device, dtype) for table in (angles.cos(), angles.sin()))
 
     def _apply(self, fn, recurse=True):
@@ -171,20 +156,16 @@ class Rotary(nn.Module):
         if cos.ndim == 3:
             cos, sin = cos[:, None], sin[:, None]  # the same for all heads
         turned, rest = x[..., : self.rotary_dim], x[..., self.rotary_dim :]
-        if self.layout == "interleaved":
-            a, b = turned[..., 0::2], turned[..., 1::2]
-            turned = torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2)
-        else:
-            a, b = turned.chunk(2, -1)
-            turned = torch.cat([a * cos - b * sin, a * sin + b * cos], -1)
+        interleaved = self.layout == "interleaved"
+        a, b = (turned[..., 0::2], turned[..., 1::2]) if interleaved else turned.chunk(2, -1)
+        pair = a * cos - b * sin, a * sin + b * cos
+        turned = torch.stack(pair, -1).flatten(-2) if interleaved else torch.cat(pair, -1)
         return turned if self.rotary_dim == self.head_dim else torch.cat([turned, rest], -1)
 
 
 def _angles(positions: Tensor, width: int, base: float) -> Tensor:
-    """p / base^(2i/width) for i = 0 … width/2 − 1, (…, width/2), in float64.
-
-    On the CPU where the device has no float64 (Apple's).
-    """
-    positions = positions.cpu() if positions.device.type == "mps" else positions
+    """p / base^(2i/width) for i = 0 … width/2 − 1, (…, width/2), in float64."""
+    if positions.device.type == "mps":  # Apple's, which has no float64
+        positions = positions.cpu()
     i = torch.arange(0, width, 2, device=positions.device, dtype=torch.float64)
     return positions.double()[..., None] * base ** (-i / width)

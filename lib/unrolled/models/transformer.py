@@ -17,11 +17,10 @@ from unrolled.validate import whole
 
 
 class Stack(nn.Module):
-    """Blocks one after the other, with what tells them of positions, and a last norm after pre-LN.
+    """All that lies between embedding and head: positions, blocks, and a last norm after pre-LN.
 
-    Positions that are added to the embeddings (learned, sinusoidal) are added here as well, so that
-    a stack is all that lies between embedding and head. A token's position is the number of tokens
-    before it: padding takes none, on whichever side it stands.
+    A token's position is the number of tokens before it: padding takes none, on whichever side it
+    stands.
     """
 
     def __init__(self, config: TransformerConfig, *, causal: bool, cross: bool = False):
@@ -57,24 +56,30 @@ class Stack(nn.Module):
     ) -> Tensor:
         """(B, T, D) from embeddings (B, T, D).
 
-        mask, source_mask: (B, T) and (B, S), True where a token stands, or with four axes,
-        broadcastable to (B, H, T, S), True = may attend. positions: (T,) or (B, T), where they are
-        not the number of tokens before: each document of a packed row begins at 0. cache: of the
-        positions before those of x; it takes x in. source: (B, S, D), of the cross-attention.
-        Raises ValueError for more positions than the context has and for another shape of a mask.
+        mask, positions, cache: as in `TransformerLM`. source, source_mask: (B, S, D), (B, S) or
+        four axes, of the cross-attention. Raises ValueError for more positions than the context
+        has and for another shape of a mask.
         """
         start, T = 0 if cache is None else cache.length, x.shape[1]
         S = start + T
         if (limit := self.config.context_length) < S:
             raise ValueError(f"{S} tokens do not fit into the context of {limit}")
+        tokens, mask = _split(mask, x)  # (B, T), and four axes
         if cache is not None:
             cache.crop(start)  # a read that was interrupted has left some layers longer
-        mask, queries, keys = self._positions(x, mask, positions, cache)
-        x = self.dropout(self.embedding_norm(self._with_positions(x, queries)))
+            tokens = cache.extend_mask(tokens, x)  # (B, S)
+        mask = mask if tokens is None else combine(mask, padding_mask(tokens))
+        queries, keys = self._positions(x, tokens, positions, cache)
+        if self.config.position == "learned":
+            x = x + self.position(queries)
+        elif self.config.position == "sinusoidal":
+            x = x + sinusoidal(queries, x.shape[-1]).to(x.dtype)
+        x = self.dropout(self.embedding_norm(x))
         mask, bias = self._with_distances(mask, queries, keys)
         mask = prepare(mask, bias, T, S, causal=self.causal, device=x.device)  # once for all blocks
         if source is not None:
-            source_mask = None if source_mask is None else _four_axes(source_mask, source)
+            real, source_mask = _split(source_mask, source)
+            source_mask = source_mask if real is None else padding_mask(real)
             source_mask = prepare(source_mask, None, T, source.shape[1], device=x.device)
         for i, block in enumerate(self.blocks):
             x = block(
@@ -84,65 +89,66 @@ class Stack(nn.Module):
             )  # fmt: skip
         return self.final_norm(x)
 
-    def _positions(self, x, mask, positions, cache) -> tuple[Tensor | None, Tensor, Tensor]:
-        """A mask with four axes; the positions of the queries, (T,) or (B, T), and of all keys."""
-        allowed = None if mask is None else _four_axes(mask, x)
-        tokens = None if mask is None or mask.ndim == 4 else mask  # (B, T)
-        if cache is not None:
-            tokens = cache.extend_mask(tokens, x)  # (B, S)
-            if tokens is not None:
-                given = allowed if mask is not None and mask.ndim == 4 else None
-                allowed = combine(given, padding_mask(tokens))
+    def _positions(self, x, tokens, positions, cache) -> tuple[Tensor, Tensor]:
+        """The positions of the queries, (T,) or (B, T), and of all keys, (S,) or (B, S)."""
         if positions is not None:
             if cache is not None:
                 raise ValueError("with a cache positions are counted: leave them out")
             if positions.shape not in (x.shape[1:2], x.shape[:2]) or positions.dtype != torch.int64:
-                raise ValueError(
-                    f"positions must be int64 ({x.shape[1]},) or {tuple(x.shape[:2])}, "
-                    f"got {positions.dtype} {tuple(positions.shape)}"
-                )
+                expected = f"int64 ({x.shape[1]},) or {tuple(x.shape[:2])}"
+                got = f"{positions.dtype} {tuple(positions.shape)}"
+                raise ValueError(f"positions must be {expected}, got {got}")
             check_ids("positions", positions, self.config.context_length)
-            return allowed, positions, positions
+            return positions, positions
         start = 0 if cache is None else cache.length
-        keys = torch.arange(start + x.shape[1], device=x.device)  # (S,)
+        keys = torch.arange(start + x.shape[1], device=x.device)
         if tokens is not None:
-            keys = (tokens.cumsum(1) - 1).clamp(min=0)  # (B, S): padding takes no position
-        return allowed, keys[..., start:], keys
-
-    def _with_positions(self, x: Tensor, positions: Tensor) -> Tensor:
-        if self.config.position == "learned":
-            return x + self.position(positions)
-        if self.config.position == "sinusoidal":
-            return x + sinusoidal(positions, x.shape[-1]).to(x.dtype)
-        return x
+            keys = (tokens.cumsum(1) - 1).clamp(min=0)  # padding takes no position
+        return keys[..., start:], keys
 
     def _with_distances(self, mask, queries: Tensor, keys: Tensor) -> tuple[Tensor | None, ...]:
         """The mask with the window in it, and the bias of the distances, if there are any."""
-        c, bias = self.config, None
-        window = c.window if self.causal else None
-        if window is None and c.position not in ("alibi", "relative"):
+        position, window = self.config.position, self.config.window if self.causal else None
+        if window is None and position not in ("alibi", "relative"):
             return mask, None
-        behind = queries[..., :, None] - keys[..., None, :]  # (T, S) or (B, T, S)
-        behind = behind if behind.ndim == 2 else behind[:, None]
+        behind = queries[..., :, None] - keys[..., None, :]
+        behind = behind if behind.ndim == 2 else behind[:, None]  # (T, S) or (B, 1, T, S)
         if window is not None:
             mask = combine(mask, behind < window)
-        if c.position == "alibi":
-            bias = -self.slopes * behind.abs()
-        elif c.position == "relative":
-            bias = self.position(behind)
-        return mask, bias
+        if position == "alibi":
+            return mask, -self.slopes * behind.abs()
+        return mask, self.position(behind) if position == "relative" else None
 
 
-class TransformerLM(nn.Module):
+class Embedded(nn.Module):
+    """A model that begins with an `embedding` (V, D). TypeError for a missing vocab_size."""
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.config = config
+        self.embedding = nn.Embedding(whole("vocab_size", config.vocab_size), config.d_model)
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        """(B, T, D) from tokens (B, T), int64, without positions, which the stack adds.
+
+        Raises ValueError for another shape, IndexError for an unknown id.
+        """
+        if tokens.ndim != 2:
+            raise ValueError(f"tokens must be (B, T), got shape {tuple(tokens.shape)}")
+        if isinstance(self.embedding, nn.Embedding):  # not where something was put in its place
+            check_ids("tokens", tokens, self.embedding.num_embeddings)
+        x = self.embedding(tokens)
+        return x * math.sqrt(self.config.d_model) if self.config.scale_embedding else x
+
+
+class TransformerLM(Embedded):
     """P(x_{t+1} | x_1 … x_t) = softmax(head(stack(embedding(x_1 … x_t)))): a GPT.
 
     `embedding` (V, D), `stack` of causal blocks, `head` (V, D), the embedding's own matrix if tied.
     """
 
     def __init__(self, config: TransformerConfig):
-        super().__init__()
-        self.config = config
-        self.embedding = make_embedding(config)
+        super().__init__(config)
         self.stack = Stack(config, causal=True)
         self.head = make_head(config, self.embedding)
         initialise(self, config)
@@ -158,11 +164,10 @@ class TransformerLM(nn.Module):
         """Logits (B, T, V) of the token after each of tokens (B, T), int64, T ≤ context_length.
 
         mask: (B, T), True where a token stands. Padding takes no position and is not attended to,
-            so it may stand on either side: left-padded prompts of different lengths give the
-            logits of each alone, and with a cache the mask of what was read is kept in it. Or four
-            axes, broadcastable to (B, H, T, S), True = may attend.
-        positions: (T,) or (B, T), where each document of a packed row begins at 0; otherwise the
-            number of tokens before.
+            so it may stand on either side; a cache keeps the mask of what was read. Or four axes,
+            broadcastable to (B, H, T, S), True = may attend.
+        positions: (T,) or (B, T), int64, where they are not the number of tokens before: each
+            document of a packed row begins at 0.
         cache: made by `new_cache`; the tokens go on from what it holds, and it holds them
             afterwards. Reading a text in pieces gives the logits of reading it at once.
 
@@ -179,25 +184,19 @@ class TransformerLM(nn.Module):
         """What the head reads, (B, T, D): model(tokens) is model.logits(model.hidden(tokens))."""
         return self.stack(self.embed(tokens), mask, **options)
 
-    def embed(self, tokens: Tensor) -> Tensor:
-        """(B, T, D), without positions, which the stack adds."""
-        return embed(self.embedding, tokens, self.config)
-
     def logits(self, x: Tensor) -> Tensor:
         """(B, T, V) from what the stack gives, (B, T, D)."""
         return self.head(x / math.sqrt(x.shape[-1]) if self.config.scale_logits else x)
 
 
-class Encoder(nn.Module):
+class Encoder(Embedded):
     """A vector for each token, which depends on all tokens of its sequence: a BERT's body.
 
     Source: Devlin et al. (2019), without the head ("pooler") of their second task.
     """
 
     def __init__(self, config: TransformerConfig):
-        super().__init__()
-        self.config = config
-        self.embedding = make_embedding(config)
+        super().__init__(config)
         if config.n_token_types:
             self.token_types = nn.Embedding(config.n_token_types, config.d_model)
         self.stack = Stack(config, causal=False)
@@ -211,19 +210,14 @@ class Encoder(nn.Module):
         token_types: (B, T), int64, below n_token_types; 0 when left out. Raises ValueError for
         types where the configuration has none, and as a `TransformerLM` does.
         """
-        x, n_types = embed(self.embedding, tokens, self.config), self.config.n_token_types
-        if token_types is not None and not n_types:
-            raise ValueError("token_types given, but the configuration has n_token_types=0")
-        if n_types:
+        x = self.embed(tokens)
+        if n_types := self.config.n_token_types:
             types = torch.zeros_like(tokens) if token_types is None else token_types
             check_ids("token_types", types, n_types)
             x = x + self.token_types(types)
+        elif token_types is not None:
+            raise ValueError("token_types given, but the configuration has n_token_types=0")
         return self.stack(x, mask)
-
-
-def make_embedding(config: TransformerConfig) -> nn.Embedding:
-    """The table of embeddings (V, D); TypeError where the configuration has no vocab_size."""
-    return nn.Embedding(whole("vocab_size", config.vocab_size), config.d_model)
 
 
 def make_head(config: TransformerConfig, embedding: nn.Embedding) -> nn.Linear:
@@ -234,40 +228,27 @@ def make_head(config: TransformerConfig, embedding: nn.Embedding) -> nn.Linear:
     return head
 
 
-def embed(embedding: nn.Module, tokens: Tensor, config: TransformerConfig) -> Tensor:
-    """(B, T, D) from tokens (B, T), int64. Raises ValueError and IndexError as a model does."""
-    if tokens.ndim != 2:
-        raise ValueError(f"tokens must be (B, T), got shape {tuple(tokens.shape)}")
-    if isinstance(embedding, nn.Embedding):  # not where something was put in its place
-        check_ids("tokens", tokens, embedding.num_embeddings)
-    x = embedding(tokens)
-    return x * math.sqrt(config.d_model) if config.scale_embedding else x
-
-
 @torch.no_grad()
 def initialise(model: nn.Module, config: TransformerConfig) -> None:
-    """Matrices from N(0, init_std²), the last one of each sub-layer smaller; biases 0.
+    """Matrices from N(0, init_std²), biases 0.
 
-    The smaller ones, by 1/√(2·n_layers), keep the sum of all sub-layers at one size: Radford et al.
-    (2019), section 2.3.
+    The last matrix of each sub-layer is smaller by 1/√(2·n_layers), which keeps the sum of all
+    sub-layers at one size: Radford et al. (2019), section 2.3.
     """
+    last = config.init_std / math.sqrt(2 * config.n_layers)
     for name, parameter in model.named_parameters():
-        if parameter.ndim < 2:
-            if name.endswith("bias"):
-                parameter.zero_()
-            continue
-        last = name.endswith(("o_proj.weight", "down.weight"))
-        std = config.init_std / math.sqrt(2 * config.n_layers) if last else config.init_std
-        parameter.normal_(std=std)
+        if name.endswith("bias"):
+            parameter.zero_()
+        elif parameter.ndim > 1:
+            is_last = name.endswith(("o_proj.weight", "down.weight"))
+            parameter.normal_(std=last if is_last else config.init_std)
 
 
-def _four_axes(mask: Tensor, x: Tensor) -> Tensor:
-    """The mask if it has four axes, or (B, 1, 1, T) from one of the shape of the tokens of x."""
-    if mask.ndim == 4:
-        return mask
-    if mask.shape != x.shape[:2]:
-        raise ValueError(
-            f"expected a mask of the tokens' shape {tuple(x.shape[:2])} or with four axes, "
-            f"got {tuple(mask.shape)}"
-        )
-    return padding_mask(mask)
+def _split(mask: Tensor | None, x: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    """(the mask of the tokens of x (B, T, D), the mask with four axes): which of them it is."""
+    if mask is None or mask.ndim == 4:
+        return None, mask
+    if mask.shape != (shape := x.shape[:2]):
+        expected = f"a mask of the tokens' shape {tuple(shape)} or with four axes"
+        raise ValueError(f"expected {expected}, got {tuple(mask.shape)}")
+    return mask, None

@@ -5,7 +5,6 @@ Chapters 14 to 18 derive the choices, chapter 20 counts what they cost.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 from unrolled.models.attention import IMPLEMENTATIONS
@@ -15,19 +14,12 @@ from unrolled.validate import one_of, real, whole
 POSITIONS = ("learned", "sinusoidal", "rotary", "rotary-interleaved", "alibi", "relative", "none")
 
 
-_RATES = "dropout attention_dropout residual_dropout embedding_dropout"
-_SWITCHES = (
-    "norm_first embedding_norm bias tie_embeddings scale_embedding scale_scores scale_logits"
-)
-
-
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig:
     """What a Transformer is made of. The defaults are GPT-2's choices.
 
-    What is None is filled in from the other settings; `replace` fills it in again. Raises
-    ValueError or TypeError for a setting that cannot be, ValueError for those that exclude each
-    other, with the numbers.
+    What is None is filled in from the other settings. Raises ValueError or TypeError for a setting
+    that cannot be, ValueError for those that exclude each other, with the numbers.
     """
 
     vocab_size: int | None = None  # V; a block or a stack alone needs none
@@ -64,22 +56,27 @@ class TransformerConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_given", {f.name: getattr(self, f.name) for f in fields(self)})
-        self._check(whole, "d_model n_heads n_layers context_length n_buckets max_distance")
+        for f in fields(self):
+            value = self._given[f.name]
+            if value is None and f.default is None:
+                continue
+            if f.type == "bool":
+                one_of(f.name, value, (True, False))
+            elif f.type.startswith("int"):
+                whole(f.name, value, at_least=0 if f.name == "n_token_types" else 1)
+            elif f.type.startswith("float"):
+                real(f.name, value, at_least=0, below=1 if "dropout" in f.name else None)
+        real("rope_theta", self.rope_theta, above=0)
+        one_of("activation", self.activation, (*ACTIVATIONS, *GATED))
+        one_of("norm", self.norm, ("layer", "rms"))
+        one_of("position", self.position, POSITIONS)
+        one_of("implementation", self.implementation, IMPLEMENTATIONS)
         if self.head_dim is None and self.d_model % self.n_heads:
             raise ValueError(f"n_heads={self.n_heads} does not divide d_model={self.d_model}")
         self._fill(n_kv_heads=self.n_heads, head_dim=self.d_model // self.n_heads)
         self._fill(d_ff=4 * self.d_model, rotary_dim=self.head_dim)
-        self._fill(**dict.fromkeys(_RATES.split()[1:], self.dropout))
-        self._check(whole, "n_kv_heads head_dim d_ff rotary_dim vocab_size window")
-        self._check(whole, "n_token_types", at_least=0)
-        self._check(real, _RATES, at_least=0, below=1)
-        self._check(real, "norm_eps init_std", at_least=0)
-        self._check(real, "rope_theta", above=0)
-        self._check(one_of, _SWITCHES, options=(True, False))
-        self._check(one_of, "activation", options=(*ACTIVATIONS, *GATED))
-        self._check(one_of, "norm", options=("layer", "rms"))
-        self._check(one_of, "position", options=POSITIONS)
-        self._check(one_of, "implementation", options=IMPLEMENTATIONS)
+        for kind in ("attention", "residual", "embedding"):
+            self._fill(**{f"{kind}_dropout": self.dropout})
         if self.n_heads % self.n_kv_heads:
             raise ValueError(f"n_kv_heads={self.n_kv_heads} does not divide n_heads={self.n_heads}")
         if self.position == "sinusoidal" and self.d_model % 2:
@@ -87,11 +84,6 @@ class TransformerConfig:
         if self.has_rotary and (self.rotary_dim % 2 or self.rotary_dim > self.head_dim):
             limit = f"even and at most head_dim={self.head_dim}"
             raise ValueError(f"rotary_dim must be {limit}, got {self.rotary_dim}")
-
-    def _check(self, check: Callable, names: str, **bounds: object) -> None:
-        for name in names.split():
-            if (value := getattr(self, name)) is not None:
-                check(name, value, **bounds)
 
     def _fill(self, **values: object) -> None:
         for name, value in values.items():
