@@ -17,7 +17,8 @@ from unrolled.validate import whole
 # A target without a loss: torch's cross_entropy leaves it out (its ignore_index).
 IGNORE = -100
 
-Pair = tuple[NDArray[np.int64], NDArray[np.int64]]  # inputs, targets
+Ids = NDArray[np.int64]
+Pair = tuple[Ids, Ids]  # inputs, targets
 
 
 class ContiguousBatches:
@@ -25,17 +26,15 @@ class ContiguousBatches:
 
     The N − 1 pairs (token, next token) are cut into B rows of L = ⌊(N − 1) / B⌋ pairs; row b is the
     text from token b·L on, and up to B − 1 pairs at the end of the text are left out. Iterating
-    gives ⌈L / T⌉ batches (inputs, targets); row b of a batch continues row b of the batch before.
-    The last batch is narrower, (B, L mod T), when T does not divide L. Nothing is random: iterating
-    again gives the same batches.
+    gives ⌈L / T⌉ batches (inputs, targets), the same each time; row b of a batch continues row b of
+    the batch before. The last batch is narrower, (B, L mod T), when T does not divide L.
+
+    tokens: integers (N,), N ≥ B·T + 1, so that each row fills one window. They are copied.
+    batch_size, seq_len: B and T, at least 1. Raises TypeError for tokens that are not integers
+    (N,), ValueError for a text that is too short.
     """
 
     def __init__(self, tokens: ArrayLike, *, batch_size: int, seq_len: int) -> None:
-        """tokens: integers (N,), N ≥ B·T + 1, so that each row fills one window. They are copied.
-
-        batch_size, seq_len: B and T, at least 1. Raises TypeError for tokens that are not integers
-        (N,), ValueError for a text that is too short.
-        """
         self.tokens = _long_enough(tokens, batch_size, seq_len, batch_size).copy()
         self.batch_size, self.seq_len = batch_size, seq_len
 
@@ -61,8 +60,8 @@ def random_batch(
 ) -> Pair:
     """Inputs and targets (B, T): B windows of a text that start anywhere.
 
-    Each of the N − T places where a window and its last target fit is equally likely, drawn with
-    replacement. `rng` alone decides the batch: its state before a call.
+    Each of the N − T positions where a window and its last target fit is equally likely, drawn
+    with replacement.
 
     tokens: integers (N,), N ≥ T + 1. Raises TypeError and ValueError as `ContiguousBatches` does.
     """
@@ -75,16 +74,15 @@ def random_batch(
 class Padded(NamedTuple):
     """Sequences of several lengths as one rectangle, T the longest length."""
 
-    tokens: NDArray[np.int64]  # (B, T)
+    tokens: Ids  # (B, T)
     mask: NDArray[np.bool_]  # (B, T), True at a token, False at padding
 
 
 def pad(sequences: Sequence[ArrayLike], pad_id: int) -> Padded:
-    """Sequences (n_b,) of integers filled up on the right with pad_id; their order is kept.
+    """Sequences (n_b,) of integers, in order, filled up on the right with pad_id.
 
-    Targets are padded by the same call with `IGNORE`. An empty sequence gives a row of padding.
-    Raises ValueError for no sequence at all, TypeError for one that is not integers (n,) and for a
-    pad_id that is no integer.
+    Pad targets with `IGNORE`. An empty sequence gives a row of padding. Raises ValueError for no
+    sequence at all, TypeError for one that is not integers (n,) and a pad_id that is no integer.
     """
     rows = [_integers(sequence) for sequence in sequences]
     if not rows:
@@ -96,7 +94,7 @@ def pad(sequences: Sequence[ArrayLike], pad_id: int) -> Padded:
     return Padded(tokens, mask)
 
 
-def targets_at_end(mask: NDArray[np.bool_], labels: ArrayLike) -> NDArray[np.int64]:
+def targets_at_end(mask: NDArray[np.bool_], labels: ArrayLike) -> Ids:
     """Targets (B, T) with one label per sequence, at its last token, and `IGNORE` elsewhere.
 
     mask: bool (B, T) as in `Padded`, no row empty; labels: integers (B,); else ValueError.
@@ -113,22 +111,17 @@ def targets_at_end(mask: NDArray[np.bool_], labels: ArrayLike) -> NDArray[np.int
     return targets
 
 
-def shuffled_batches(
-    rng: np.random.Generator, n: int, batch_size: int
-) -> Iterator[NDArray[np.int64]]:
+def shuffled_batches(rng: np.random.Generator, n: int, batch_size: int) -> Iterator[Ids]:
     """One pass over n examples in random order: the indices (≤ batch_size,) of each batch.
 
-    Each of 0 … n − 1 comes once; only the last batch may be smaller. The order is drawn at the
-    call.
+    Each of 0 … n − 1 comes once; only the last batch may be smaller. The call draws the order.
     """
     order = rng.permutation(whole("n", n))
     whole("batch_size", batch_size)
     return (order[start : start + batch_size] for start in range(0, n, batch_size))
 
 
-def _long_enough(
-    tokens: ArrayLike, batch_size: int, seq_len: int, n_rows: int
-) -> NDArray[np.int64]:
+def _long_enough(tokens: ArrayLike, batch_size: int, seq_len: int, n_rows: int) -> Ids:
     """tokens (N,) as int64, long enough for one window in each of n_rows rows, or an error."""
     whole("batch_size", batch_size)
     whole("seq_len", seq_len)
@@ -139,7 +132,7 @@ def _long_enough(
     return array
 
 
-def _integers(values: ArrayLike) -> NDArray[np.int64]:
+def _integers(values: ArrayLike) -> Ids:
     array = np.asarray(values)
     if array.shape == (0,):
         array = array.astype(np.int64)  # an empty list is float64 for numpy

@@ -24,15 +24,11 @@ NEWLINE = 0
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CopyLines:
-    """inputs and targets (B, T) int64, targets[b, t] following inputs[b, t].
+    """Lines as a batch: each begins after a new line, ends with one, and is padded on the right."""
 
-    A line begins after a new line, ends with one, and is filled up with `IGNORE` targets. copied
-    (B, T) is True at the targets that a copy determines: those after =, the new line included.
-    """
-
-    inputs: NDArray[np.int64]
-    targets: NDArray[np.int64]
-    copied: NDArray[np.bool_]
+    inputs: NDArray[np.int64]  # (B, T), padded with new lines
+    targets: NDArray[np.int64]  # (B, T), targets[b, t] follows inputs[b, t]; padded with `IGNORE`
+    copied: NDArray[np.bool_]  # (B, T), the targets a copy determines: after =, new line included
     lines: tuple[str, ...]
 
 
@@ -44,8 +40,8 @@ def names(split: str) -> tuple[str, ...]:
 def random_names(
     rng: np.random.Generator, n: int, *, length: tuple[int, int] = (3, 9)
 ) -> list[str]:
-    """n strings of letters, each letter and each length in low … high equally likely."""
-    sizes = rng.integers(length[0], length[1] + 1, size=n)
+    """n strings of letters, each letter and each length from low to high equally likely."""
+    sizes = rng.integers(*length, size=n, endpoint=True)
     return ["".join(rng.choice(list(LETTERS), size=size)) for size in sizes]
 
 
@@ -54,8 +50,8 @@ def copy_lines(
 ) -> CopyLines:
     """n lines of n_names names, each drawn from the pool independently.
 
-    T is the longest line's length, which differs from batch to batch. ValueError for an empty pool
-    and for a name with other characters than small letters.
+    T is the longest line's length and differs from batch to batch. Raises ValueError for an empty
+    pool and for a name with other characters than small letters.
     """
     whole("the size of the pool", len(pool))
     size = (whole("n", n), whole("n_names", n_names))
@@ -70,10 +66,10 @@ def as_batch(texts: Sequence[str]) -> CopyLines:
     lines = tuple(f"{text}={text}" for text in texts)
     targets = [TOKENIZER.encode(line + "\n") for line in lines]
     inputs = [np.append(NEWLINE, target[:-1]) for target in targets]
-    copied = [np.arange(len(text) * 2 + 2) > len(text) for text in texts]
+    copied = [np.repeat([0, 1], len(text) + 1) for text in texts]
     return CopyLines(
         inputs=pad(inputs, NEWLINE).tokens,
         targets=pad(targets, IGNORE).tokens,
-        copied=pad([c.astype(int) for c in copied], 0).tokens == 1,
+        copied=pad(copied, 0).tokens == 1,
         lines=lines,
     )

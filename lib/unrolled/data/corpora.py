@@ -6,8 +6,7 @@
 
 Each text is plain ASCII. A line is a line of verse or prose (Shakespeare), a sentence (Austen) or a
 name (names); a blank line ends a speech or a paragraph. Headings, stage directions and speakers'
-names are removed. Whole plays and whole chapters go to one split, so no split has seen another's
-pages, and no name stands in two.
+names are removed. A whole play, a whole chapter and a name belong to one split only.
 `lib/corpora/build.py` rebuilds the shipped files from published packages.
 """
 
@@ -47,15 +46,11 @@ _PLAYS = {
 }
 _HELD_OUT = "valid: Julius Caesar, Twelfth Night; test: Macbeth, Much Ado About Nothing"
 _SMALL_TRAIN = {
-    "coriolanus": "Coriolanus",
-    "measure for measure": "Measure for Measure",
-    "richard ii": "Richard II",
-    "richard iii": "Richard III",
-    "romeo and juliet": "Romeo and Juliet",
-    "taming of the shrew": "The Taming of the Shrew",
-    "tempest": "The Tempest",
-    "winters tale": "The Winter's Tale",
-}
+    "coriolanus": "Coriolanus", "measure for measure": "Measure for Measure",
+    "richard ii": "Richard II", "richard iii": "Richard III",
+    "romeo and juliet": "Romeo and Juliet", "taming of the shrew": "The Taming of the Shrew",
+    "tempest": "The Tempest", "winters tale": "The Winter's Tale",
+}  # fmt: skip
 
 CORPORA = (  # without their texts
     Corpus(

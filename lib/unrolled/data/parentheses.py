@@ -98,39 +98,34 @@ def corrupt(
         at = rng.integers(len(sequence))
         wrong[at] = 2 * n_colours - 1 - wrong[at]
         return wrong
+    if kind in COLOURED and n_colours < 2:
+        return None
     if kind == "recolour":
-        if n_colours < 2:
-            return None
         at = rng.integers(len(sequence))
         first = n_colours * (wrong[at] // n_colours)  # the first opener or the first closer
         wrong[at] = first + (wrong[at] - first + rng.integers(1, n_colours)) % n_colours
         return wrong
     if kind == "invert":
-        positions = _matching_pair(rng, sequence, n_colours)
+        pairs = _matching_pairs(sequence, n_colours)
     else:
-        positions = _two_closers(rng, sequence, n_colours, deep=kind == "deep")
-    if positions is None:
+        pairs = _two_closers(sequence, n_colours, deep=kind == "deep")
+    if not len(pairs):
         return None
-    wrong[positions] = wrong[positions[::-1]]
+    pair = pairs[rng.integers(len(pairs))]
+    wrong[pair] = wrong[pair[::-1]]
     return wrong
 
 
-def _matching_pair(rng: np.random.Generator, sequence: Symbols, n_colours: int) -> list:
-    """The positions of an opener and its closer at depth one."""
+def _matching_pairs(sequence: Symbols, n_colours: int) -> NDArray[np.int64]:
+    """The positions (·, 2) of every opener at depth one and its closer."""
     ends = np.flatnonzero(np.where(sequence < n_colours, 1, -1).cumsum() == 0)
-    which = rng.integers(len(ends))
-    return [0 if which == 0 else ends[which - 1] + 1, ends[which]]
+    return np.stack([np.append(0, ends[:-1] + 1), ends], axis=1)
 
 
-def _two_closers(
-    rng: np.random.Generator, sequence: Symbols, n_colours: int, deep: bool
-) -> list | None:
-    """The positions of two closers of different colour, every such two equally likely."""
+def _two_closers(sequence: Symbols, n_colours: int, deep: bool) -> NDArray[np.int64]:
+    """The positions (·, 2) of every two closers of different colour."""
     closers = np.flatnonzero(sequence >= n_colours)
     if deep:  # neither directly after an opener
         closers = closers[sequence[closers - 1] >= n_colours]
-    first, second = np.nonzero(np.triu(sequence[closers][:, None] != sequence[closers]))
-    if not len(first):
-        return None
-    which = rng.integers(len(first))
-    return [closers[first[which]], closers[second[which]]]
+    different = np.triu(sequence[closers][:, None] != sequence[closers])
+    return closers[np.argwhere(different)]

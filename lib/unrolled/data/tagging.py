@@ -3,14 +3,13 @@
 "time flies like an arrow", "fruit flies like a banana": the same words with other tags. The
 training and held-out sentences are synthetic. They come from the grammar below, written for this
 book (CC BY 4.0): thirteen frames, each a row of word classes, filled at random. Scores on them say
-nothing about English at large. But they demand context: of 74 words 22 have more than one tag, and
-in this grammar the whole sentence always settles which (the tests look at all 77,936 sentences).
-For "time" and "love" at the start the later words decide: "time flies near a park", "time the
-house train".
+nothing about English at large. But they demand context: 22 of the 74 words have more than one tag,
+and in this grammar the whole sentence always settles which (the tests look at all 77,936
+sentences). For "time" and "love" at the start the later words decide: "time flies near a park",
+"time the house train".
 
-`lecture()` gives real sentences, tagged by hand. Some have further readings in English; the tags
-are those of the usual one. Tags are those of the Universal Dependencies
-(universaldependencies.org/u/pos) that occur here.
+`lecture()` gives real sentences, tagged by hand with their usual reading. The tags are those of the
+Universal Dependencies (universaldependencies.org/u/pos) that occur here.
 """
 
 from __future__ import annotations
@@ -26,68 +25,62 @@ from unrolled.validate import whole
 
 TAGS = ("ADJ", "ADP", "ADV", "AUX", "DET", "NOUN", "PART", "PRON", "VERB")
 
-# Word classes: the tag, then the words. A frame names classes.
-_CLASSES = {
-    "the": ("DET", "the a"),
-    "some": ("DET", "the some"),
-    "old": ("ADJ", "old light slow small"),
-    "thing": (
-        "NOUN",
-        "arrow banana boat book can duck fish flower light park plant saw train van watch well",
-    ),
-    "fruit": ("NOUN", "fruit garden horse house river"),  # before another noun
-    "ducks": ("NOUN", "boats books ducks flies lights parks plants saws trains watches"),
-    "time": ("NOUN", "life love music time"),
-    "tin": ("NOUN", "fish fruit paint soup"),  # what a can may hold
-    "we": ("PRON", "i they we you"),
-    "who": ("PRON", "he she"),
-    "flies": ("VERB", "flies runs moves trains works"),  # one does
-    "fly": ("VERB", "duck fish fly move run train work"),  # many do
-    "plants": ("VERB", "books likes lights plants saws watches"),  # one does to something
-    "like": ("VERB", "book buy can like light love paint plant time watch"),  # many do
-    "saw": ("VERB", "bought found left painted saw"),
-    "want": ("VERB", "need want"),
-    "can": ("AUX", "can must"),
-    "LIKE": ("ADP", "like near"),
-    "near": ("ADP", "by near"),
-    "into": ("ADP", "into to"),
-    "of": ("ADP", "of"),
-    "to": ("PART", "to"),
-    "well": ("ADV", "fast slowly well"),
+# The words of each class, by tag. A frame names classes.
+_WORDS = {
+    "DET": {"the": "the a", "some": "the some"},
+    "ADJ": {"old": "old light slow small"},
+    "NOUN": {
+        "thing": "arrow banana boat book can duck fish flower light park plant saw train van "
+        "watch well",
+        "fruit": "fruit garden horse house river",  # before another noun
+        "ducks": "boats books ducks flies lights parks plants saws trains watches",
+        "time": "life love music time",
+        "tin": "fish fruit paint soup",  # what a can may hold
+    },
+    "PRON": {"we": "i they we you", "who": "he she"},
+    "VERB": {
+        "flies": "flies runs moves trains works",  # one does
+        "fly": "duck fish fly move run train work",  # many do
+        "plants": "books likes lights plants saws watches",  # one does to something
+        "like": "book buy can like light love paint plant time watch",  # many do
+        "saw": "bought found left painted saw",
+        "want": "need want",
+    },
+    "AUX": {"can": "can must"},
+    "ADP": {"LIKE": "like near", "near": "by near", "into": "into to", "of": "of"},
+    "PART": {"to": "to"},
+    "ADV": {"well": "fast slowly well"},
 }
+_CLASSES = {name: (tag, words.split()) for tag in _WORDS for name, words in _WORDS[tag].items()}
 
-_FRAMES = tuple(
-    frame.split()
-    for frame in (
-        "time flies LIKE the thing",  # time flies like an arrow
-        "fruit ducks like the thing",  # fruit flies like a banana
-        "we can like the thing",  # i can buy a can
-        "we can like the thing of tin",  # i can buy a can of fish
-        "we can fly near the thing",
-        "we saw the old thing",
-        "who plants some ducks",
-        "like the fruit thing",  # time the horse train
-        "the old thing flies well",
-        "we want to like some ducks",
-        "we fly into the thing",
-        "some ducks fly LIKE the thing",
-        "the fruit thing saw the thing",
-    )
+_FRAMES = (
+    "time flies LIKE the thing",  # time flies like an arrow
+    "fruit ducks like the thing",  # fruit flies like a banana
+    "we can like the thing",  # i can buy a can
+    "we can like the thing of tin",  # i can buy a can of fish
+    "we can fly near the thing",
+    "we saw the old thing",
+    "who plants some ducks",
+    "like the fruit thing",  # time the horse train
+    "the old thing flies well",
+    "we want to like some ducks",
+    "we fly into the thing",
+    "some ducks fly LIKE the thing",
+    "the fruit thing saw the thing",
 )
 
-_LECTURE = (
-    "time/NOUN flies/VERB like/ADP an/DET arrow/NOUN",
-    "fruit/NOUN flies/NOUN like/VERB a/DET banana/NOUN",
-    "i/PRON can/AUX buy/VERB a/DET can/NOUN of/ADP fish/NOUN",
-    "i/PRON saw/VERB a/DET van/NOUN",
-    "i/PRON saw/VERB the/DET saw/NOUN",
-    "you/PRON can/AUX fish/VERB well/ADV",
-    "the/DET old/ADJ train/NOUN runs/VERB slowly/ADV",
-    "they/PRON need/VERB to/PART run/VERB to/ADP the/DET train/NOUN",
-)
+_LECTURE = """\
+time/NOUN flies/VERB like/ADP an/DET arrow/NOUN
+fruit/NOUN flies/NOUN like/VERB a/DET banana/NOUN
+i/PRON can/AUX buy/VERB a/DET can/NOUN of/ADP fish/NOUN
+i/PRON saw/VERB a/DET van/NOUN
+i/PRON saw/VERB the/DET saw/NOUN
+you/PRON can/AUX fish/VERB well/ADV
+the/DET old/ADJ train/NOUN runs/VERB slowly/ADV
+they/PRON need/VERB to/PART run/VERB to/ADP the/DET train/NOUN"""
 
 # Every word of the grammar and of `lecture()`; a word's id is its position.
-VOCAB = tuple(sorted({"an"}.union(*(words.split() for _, words in _CLASSES.values()))))
+VOCAB = tuple(sorted({"an"}.union(*(words for _, words in _CLASSES.values()))))
 _WORD_IDS = {word: i for i, word in enumerate(VOCAB)}
 
 _TRIES = 10_000  # draws without a usable sentence before a split is called impossible
@@ -127,7 +120,7 @@ def encode(sentence: str) -> NDArray[np.int64]:
 
 def lecture() -> Tagged:
     """The real sentences, tagged by hand. None of them is in what `split` returns."""
-    return _tagged([_read(line) for line in _LECTURE])
+    return _tagged(_lecture())
 
 
 def split(
@@ -138,24 +131,24 @@ def split(
     First the frame is drawn, then each word, all equally likely. Every held-out word has been seen
     in training with its tag, and each held-out sentence holds a word whose tag is not its most
     frequent one in training: a tagger that looks at single words gets no such sentence right.
-
     Raises ValueError if the grammar does not yield as many.
     """
     whole("n_train", n_train)
     whole("n_held_out", n_held_out)
-    taken, sentences = {_read(line) for line in _LECTURE}, _draws(rng)
+    taken = set(_lecture())
 
     def draw(n: int, accept: Callable[[Sentence], bool]) -> list[Sentence]:
         found = []
         while len(found) < n:
-            tries = itertools.islice(sentences, _TRIES)
-            found.append(next((s for s in tries if s not in taken and accept(s)), None))
-            if found[-1] is None:
-                raise ValueError(f"the grammar yields no further sentence after {len(found) - 1}")
-            taken.add(found[-1])
+            tries = (_draw(rng) for _ in range(_TRIES))
+            sentence = next((s for s in tries if s not in taken and accept(s)), None)
+            if sentence is None:
+                raise ValueError(f"the grammar yields no further sentence after {len(found)}")
+            found.append(sentence)
+            taken.add(sentence)
         return found
 
-    train = draw(n_train, lambda sentence: True)
+    train = draw(n_train, lambda s: True)
     seen, usual = set(itertools.chain(*train)), most_frequent_tags(_tagged(train))
     held_out = draw(
         n_held_out, lambda s: seen.issuperset(s) and any(usual[word] != tag for word, tag in s)
@@ -174,33 +167,30 @@ def most_frequent_tags(data: Tagged) -> dict[str, str]:
 def all_sentences() -> Iterator[Sentence]:
     """Every sentence of the grammar, as (word, tag) pairs, each once: 77,936."""
     for frame in _FRAMES:
-        for words in itertools.product(*(_CLASSES[name][1].split() for name in frame)):
+        for words in itertools.product(*(_CLASSES[name][1] for name in frame.split())):
             yield _sentence(frame, words)
 
 
-def _sentence(frame: Sequence[str], words: Sequence[str]) -> Sentence:
+def _draw(rng: np.random.Generator) -> Sentence:
+    frame = _FRAMES[rng.integers(len(_FRAMES))]
+    classes = (_CLASSES[name][1] for name in frame.split())
+    return _sentence(frame, [words[rng.integers(len(words))] for words in classes])
+
+
+def _sentence(frame: str, words: Sequence[str]) -> Sentence:
+    """The words with their tags; "a" becomes "an" before a vowel."""
     pairs = []
-    for i, (name, word) in enumerate(zip(frame, words, strict=True)):
-        if word == "a" and words[i + 1][0] in "aeiou":
-            word = "an"
-        pairs.append((word, _CLASSES[name][0]))
+    for name, word, after in zip(frame.split(), words, (*words[1:], ""), strict=True):
+        article = word == "a" and after[0] in "aeiou"
+        pairs.append(("an" if article else word, _CLASSES[name][0]))
     return tuple(pairs)
 
 
-def _draws(rng: np.random.Generator) -> Iterator[Sentence]:
-    while True:
-        frame = _FRAMES[rng.integers(len(_FRAMES))]
-        choices = (_CLASSES[name][1].split() for name in frame)
-        yield _sentence(frame, [words[rng.integers(len(words))] for words in choices])
-
-
-def _read(line: str) -> Sentence:
-    """A sentence written as "time/NOUN flies/VERB"."""
-    return tuple(tuple(pair.split("/")) for pair in line.split())
+def _lecture() -> list[Sentence]:
+    return [tuple(tuple(p.split("/")) for p in line.split()) for line in _LECTURE.splitlines()]
 
 
 def _tagged(sentences: Sequence[Sentence]) -> Tagged:
-    return Tagged(
-        sentences=tuple(np.array([_WORD_IDS[w] for w, _ in s], np.int64) for s in sentences),
-        tags=tuple(np.array([TAGS.index(t) for _, t in s], np.int64) for s in sentences),
-    )
+    words = (np.array([_WORD_IDS[word] for word, _ in s], np.int64) for s in sentences)
+    tags = (np.array([TAGS.index(tag) for _, tag in s], np.int64) for s in sentences)
+    return Tagged(sentences=tuple(words), tags=tuple(tags))

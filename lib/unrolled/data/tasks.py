@@ -1,12 +1,13 @@
 """Labelled sets for the tasks of memory (chapters 9 to 11): parentheses, and delayed copying.
 
-Everything is numpy int64 and comes from the generator that is passed in: the same seed gives the
-same set. `unrolled.data.parentheses` makes the strings and their faults, and
-`unrolled.data.batches.pad` pads sequences of several lengths.
+Everything is numpy int64 and drawn from the given generator: the same seed gives the same set.
+`unrolled.data.parentheses` makes the strings and their faults, `unrolled.data.batches.pad` pads
+sequences of several lengths.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,12 +25,11 @@ _TRIES = 1000  # draws without a usable string before a set is called impossible
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Parentheses:
-    """Labelled strings: sequences of int64 (length,), labels (N,) int64 with 1 = balanced, 0 = not,
-    and kinds (N names), "balanced" or, out of KINDS, the fault of the string."""
+    """Labelled strings, each with the kind of its fault."""
 
-    sequences: tuple[Symbols, ...]
-    labels: NDArray[np.int64]
-    kinds: tuple[str, ...]
+    sequences: tuple[Symbols, ...]  # N of int64 (length,)
+    labels: NDArray[np.int64]  # (N,), 1 = balanced, 0 = not
+    kinds: tuple[str, ...]  # N names, "balanced" or the fault, one of KINDS
 
     def __len__(self) -> int:
         return len(self.sequences)
@@ -46,10 +46,10 @@ def parentheses(
 ) -> Parentheses:
     """n labelled strings, exactly half of them balanced, in random order.
 
-    pairs: how many pairs, or (low, high), from which each number is equally likely. For every wrong
-        string there is a right one with as many pairs, so the length tells nothing. The right ones
-        are drawn among those that could be corrupted in the same way, so it tells nothing either
-        when, say, a string has one colour only.
+    pairs: how many pairs, or (low, high), from which each number is equally likely. Each wrong
+        string has a right one with as many pairs, so the length tells nothing. That right one is
+        drawn from those that could have the same fault, so this tells nothing either when, say, a
+        string has one colour only.
     negatives: names out of KINDS, dealt out in turn: their numbers differ by one at most.
     coupled: make each wrong string from the right string of its couple, not from another.
 
@@ -59,13 +59,10 @@ def parentheses(
     low, high = (pairs, pairs) if isinstance(pairs, int | np.integer) else pairs
     _check(n, low, high, n_colours, negatives)
     sizes = rng.integers(low, high + 1, size=n // 2).tolist()
-    stock = {
-        size: _endless(rng, 2 * count, size, n_colours) for size, count in Counter(sizes).items()
-    }
+    stock = {s: _endless(rng, 2 * count, s, n_colours) for s, count in Counter(sizes).items()}
     sequences: list[Symbols] = []
     kinds: list[str] = []
-    for couple, size in enumerate(sizes):
-        kind = negatives[couple % len(negatives)]
+    for kind, size in zip(itertools.cycle(negatives), sizes, strict=False):
         sequences += _couple(rng, stock[size], kind, n_colours, coupled)
         kinds += ["balanced", kind]
     order = rng.permutation(n)
@@ -87,12 +84,11 @@ def adversarial(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Copy:
-    """tokens and targets (N, T) int64 for `model(tokens) -> logits`, answers (N, n_copied); the
-    targets are the answers at the last n_copied positions and `IGNORE` elsewhere."""
+    """For `model(tokens) -> logits`: each answer is a target at one of the last positions."""
 
-    tokens: NDArray[np.int64]
-    targets: NDArray[np.int64]
-    answers: NDArray[np.int64]
+    tokens: NDArray[np.int64]  # (N, T)
+    targets: NDArray[np.int64]  # (N, T), `IGNORE` but at the last n_copied positions
+    answers: NDArray[np.int64]  # (N, n_copied)
     vocab_size: int
 
 
@@ -107,10 +103,10 @@ def copy_task(
 ) -> Copy:
     """n_copied symbols, `delay` distractors, then n_copied questions: T = 2·n_copied + delay.
 
-    The "tickets" sentence without its words. Ids: the symbols are 0 … n_symbols − 1, then come
-    n_distractors ids that carry nothing, last the question mark, vocab_size − 1, at each of the
-    last n_copied positions. Each symbol is the answer equally often, to within one, at every
-    position, so guessing scores 1 / n_symbols and costs ln n_symbols nats.
+    The "tickets" sentence without its words. Ids 0 … n_symbols − 1 are the symbols; the next
+    n_distractors carry nothing; the last, vocab_size − 1, is the question mark at each of the last
+    n_copied positions. At every position each symbol is the answer equally often, to within one, so
+    guessing scores 1 / n_symbols and costs ln n_symbols nats.
 
     After Hochreiter & Schmidhuber (1997), experiment 2, and, with n_copied > 1, the copying problem
     of Arjovsky, Shah & Bengio (2016), whose distractors are one blank (n_distractors=1).
@@ -143,15 +139,12 @@ def _couple(
 ) -> tuple[Symbols, Symbols]:
     """A right string and a wrong one, made from it if they are coupled, else from the next."""
     right = None
-    for _ in range(_TRIES):
-        base = next(stock)
+    for base in itertools.islice(stock, _TRIES):
         wrong = corrupt(rng, base, kind, n_colours)
         if wrong is None:
             continue
-        if coupled:
-            return base, wrong
-        if right is not None:
-            return right, wrong
+        if coupled or right is not None:
+            return base if coupled else right, wrong
         right = base
     raise ValueError(f"found no string to {kind} in {_TRIES} tries")
 

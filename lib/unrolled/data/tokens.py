@@ -1,8 +1,8 @@
 """Character and word tokenisers: text to an array of integers, and back (chapters 1 and 4).
 
 Every tokeniser of the book has `encode(text) -> ids`, `decode(ids) -> text`, `vocab_size` and
-`vocab`, and is made by `train(text)`. The ids are positions in `vocab`. The character tokeniser
-gives back exactly what it was given; the word tokeniser loses what its docstring says. A text that
+`vocab`, and is made by `train(text)`. The ids are positions in `vocab`. Decoding what the character
+tokeniser encoded gives the same text; the word tokeniser loses what its docstring says. A text that
 is not a `str` raises TypeError.
 """
 
@@ -134,9 +134,8 @@ def check_ids(
 ) -> NDArray[np.int64]:
     """ids as int64; ValueError unless all are integers in low … high − 1, with ndim axes."""
     ids = np.asarray(ids)
-    if (ids.size and ids.dtype.kind not in "iu") or ids.ndim != (
-        ids.ndim if ndim is None else ndim
-    ):
+    other_shape = ndim is not None and ids.ndim != ndim
+    if other_shape or (ids.size and ids.dtype.kind not in "iu"):
         kind = "integers" if ndim is None else f"integers with ndim={ndim}"
         raise ValueError(f"{what} must be {kind}, got {ids.dtype} {ids.shape}")
     if ids.size and (ids.min() < low or ids.max() >= high):
