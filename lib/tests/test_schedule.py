@@ -129,7 +129,7 @@ def test_settings_that_exclude_each_other_are_refused(options, message):
     "options",
     [dict(n_steps=5.5), dict(n_steps=True), dict(lr="0.1"), dict(betas=0.9), dict(eval_every=2.0),
      dict(betas=(0.9, "x")), dict(grad_clip="1"), dict(seed=0.5), dict(warmup_steps=1.5),
-     dict(momentum=None)],
+     dict(momentum=None), dict(eval_every=None), dict(grad_accum_steps=None)],
 )  # fmt: skip
 def test_settings_of_another_type_are_refused(options):
     with pytest.raises(TypeError, match=next(iter(options))):

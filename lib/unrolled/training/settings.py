@@ -20,12 +20,14 @@ OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "sgd": torch
 
 @dataclass(frozen=True, kw_only=True)
 class FitConfig:
-    """How a model is trained. Raises ValueError for settings that exclude each other.
+    """How a model is trained.
 
-    An optimizer that is not a name is either a torch optimizer, which brings its own learning
-    rates and decay, or a function of parameter groups (with "lr" and "weight_decay") that makes
-    one, such as torch.optim.RMSprop. A schedule that is not a name is a function of the step,
-    0 … n_steps − 1, that returns a factor for the learning rate.
+    optimizer: a name; or a torch optimizer, which brings its own learning rates and decay; or a
+        function of parameter groups (with "lr" and "weight_decay") that makes one, such as
+        torch.optim.RMSprop.
+    schedule: a name, or a function of the step, 0 … n_steps − 1, to a factor for the learning rate.
+
+    Raises TypeError and ValueError for impossible settings and for those that exclude each other.
     """
 
     n_steps: int  # of the optimizer
@@ -38,14 +40,14 @@ class FitConfig:
     warmup_steps: int = 0
     decay_steps: int | None = None  # where "linear" and "cosine" reach their end; None: n_steps
     min_lr_ratio: float = 0.0  # of the learning rate, at that end and after it
-    grad_clip: float | None = 1.0  # of the norm of all gradients: one bad batch must not undo all
+    grad_clip: float | None = 1.0  # largest norm of all gradients: one bad batch must not undo all
     grad_accum_steps: int = 1  # batches in a step
     eval_every: int = 100  # steps between validations
     log_every: int | None = None  # steps between looks at the losses; None: 1 on a CPU, 20 on a GPU
     checkpoint_seconds: float = 60.0  # between checkpoints: each holds up to 4 × the parameters
     precision: str = "auto"  # bfloat16 where it is fast, on CUDA; "bf16" and "off" insist
     compile: bool = False  # model and loss as one program: a minute that a short fit loses
-    carry_state: bool = False  # each batch goes on where the one before ended: model.new_cache()
+    carry_state: bool = False  # each batch continues the one before, from model.new_cache()
     seed: int = 0  # of torch's default generators during the fit, so of dropout
 
     def __post_init__(self) -> None:
@@ -53,13 +55,14 @@ class FitConfig:
         fixed = isinstance(self.optimizer, torch.optim.Optimizer)
         kind = self.optimizer if by_name else type(self.optimizer).__name__
         given = {name: x for name, x in vars(self).items() if x is not None}
-        for name in given.keys() & {"grad_accum_steps", "eval_every", "log_every", "decay_steps"}:
+        for name in ("n_steps", "grad_accum_steps", "eval_every"):
+            whole(name, getattr(self, name))
+        for name in ("momentum", "weight_decay", "checkpoint_seconds"):
+            real(name, getattr(self, name), 0)
+        for name in given.keys() & {"log_every", "decay_steps"}:
             whole(name, given[name])
         for name in given.keys() & {"lr", "grad_clip"}:
             real(name, given[name], above=0)
-        for name in ("momentum", "weight_decay", "checkpoint_seconds"):
-            real(name, getattr(self, name), 0)
-        whole("n_steps", self.n_steps)
         whole("seed", self.seed, 0)
         if not isinstance(self.betas, tuple | None):
             raise TypeError(f"betas must be a tuple of two, got {self.betas!r}")
@@ -101,15 +104,14 @@ class FitConfig:
         """
         trainable = [p for p in model.parameters() if p.requires_grad]
         if isinstance(self.optimizer, torch.optim.Optimizer):
-            ours = set(map(id, trainable))
-            if any(id(p) not in ours for g in self.optimizer.param_groups for p in g["params"]):
+            held = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
+            if not held <= set(map(id, trainable)):
                 raise ValueError("the optimizer holds parameters that are not the model's to train")
             return self.optimizer
-        kinds = (
-            ([p for p in trainable if p.ndim >= 2], self.weight_decay),
-            ([p for p in trainable if p.ndim < 2], 0.0),
-        )
-        groups = [{"params": p, "lr": self.lr, "weight_decay": decay} for p, decay in kinds if p]
+        matrices = [p for p in trainable if p.ndim >= 2]
+        vectors = [p for p in trainable if p.ndim < 2]
+        decays = ((matrices, self.weight_decay), (vectors, 0.0))
+        groups = [{"params": p, "lr": self.lr, "weight_decay": decay} for p, decay in decays if p]
         if not isinstance(self.optimizer, str):
             return self.optimizer(groups)
         options = {"fused": True} if trainable[0].is_cuda else {}  # one kernel for all parameters
@@ -138,7 +140,7 @@ class FitConfig:
 def to_jsonable(value: object) -> object:
     """A setting as a number or a string that says the same in every process.
 
-    A function is its full name, an optimizer its groups' settings; other things their repr.
+    A function becomes its full name, an optimizer its groups' settings, anything else its repr.
     """
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -183,12 +185,12 @@ class FitResult:
     best_step: int | None
     best_loss: float | None
     interrupted: bool
-    dtype: str  # that matrix products were computed in; cuDNN's recurrences stay in the model's
+    dtype: str  # of matrix products; cuDNN's recurrences keep the model's
     note: str  # in words: which parameters the model holds, and whether the fit was interrupted
 
 
 class DivergedError(FloatingPointError):
-    """A loss or a gradient is not finite; `history` (a History) tells how it came to that."""
+    """A loss or a gradient is not finite; `history` (a History) holds the steps before it."""
 
     def __init__(self, what: str, value: float, history: History) -> None:
         last = "there was no finite loss before"
