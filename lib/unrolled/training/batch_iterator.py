@@ -1,14 +1,13 @@
-"""From what the reader gives to what a model takes: batches as tensors on its device, in passes.
+"""From the batches that are given to what a model takes: tensors on its device, pass after pass.
 
 Chapter 12 builds the batches; `training.fit` draws them here.
 """
 
 from __future__ import annotations
 
-import functools
 import zlib
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +22,7 @@ class Batch(NamedTuple):
 
     inputs: the model's arguments. targets: any shape; those that do not count are 0. weights: of
     each target, in the targets' shape; None: all 1. weight: Σ weights, a number wherever the batch
-    came from the CPU, so that no device has to be waited for.
+    came from the CPU, so that the host need not wait for a device.
     """
 
     inputs: tuple[Tensor, ...]
@@ -35,12 +34,11 @@ class Batch(NamedTuple):
 class BatchIterator:
     """Batches on a device without end: an iterable that ends is started again.
 
-    `first` is a checksum of the first batch, by which a resumed fit notices other data.
+    `first` is the CRC-32 of the first batch, by which a resumed fit notices other data.
     """
 
     def __init__(self, batches: Iterable, device: torch.device, dtype: torch.dtype) -> None:
-        self.batches, self.iterator = batches, iter(batches)
-        self.device, self.dtype = device, dtype
+        self.passes, self.device, self.dtype = self._passes(batches), device, dtype
         self.drawn, self.first, self.ahead = 0, 0, deque()
 
     def draw(self) -> tuple[Batch, bool]:
@@ -50,7 +48,7 @@ class BatchIterator:
         """
         if self.ahead:
             return self.ahead.popleft()
-        batch, begins = self._next()
+        batch, begins = next(self.passes)
         return to_device(batch, self.device, self.dtype), begins
 
     def prefetch(self, n: int) -> None:
@@ -60,23 +58,25 @@ class BatchIterator:
     def skip(self, n: int) -> None:
         """Leave n batches out; they are not moved to the device."""
         for _ in range(n):
-            self.ahead.popleft() if self.ahead else self._next()
+            self.ahead.popleft() if self.ahead else next(self.passes)
 
-    def _next(self) -> tuple[tuple, bool]:
-        begins = self.drawn == 0
-        batch = next(self.iterator, None)
-        if batch is None:
-            self.iterator, begins = iter(self.batches), True
-            batch = next(self.iterator, None)
-        if batch is None:
-            raise ValueError(
-                f"the batches ended after {self.drawn}: give a list, an endless iterator, or an "
-                "object whose iterator starts again"
-            )
-        if self.drawn == 0:
-            self.first = _checksum(batch)
-        self.drawn += 1
-        return batch, begins
+    def _passes(self, batches: Iterable) -> Iterator[tuple[tuple, bool]]:
+        while True:
+            begins = True
+            for batch in batches:
+                if self.drawn == 0:
+                    inputs, *others = _parts(batch)
+                    for x in (x for x in (*inputs, *others) if x is not None):
+                        values = x.detach().cpu().double().numpy()
+                        self.first = zlib.crc32(values.tobytes(), self.first)
+                self.drawn += 1
+                yield batch, begins
+                begins = False
+            if begins:
+                raise ValueError(
+                    f"the batches ended after {self.drawn}: give a list, an endless iterator, or "
+                    "an object whose iterator starts again"
+                )
 
 
 def to_device(batch: tuple, device: torch.device, dtype: torch.dtype) -> Batch:
@@ -109,8 +109,8 @@ def to_device(batch: tuple, device: torch.device, dtype: torch.dtype) -> Batch:
         kind = dtype if x.is_floating_point() else x.dtype
         if x.device.type == "cpu":
             x = x.to(kind, copy=True)  # whoever made the batch may use its memory again
-        if x.device.type == "cpu" and device.type == "cuda":
-            return x.pin_memory().to(device, non_blocking=True)
+            if device.type == "cuda":
+                return x.pin_memory().to(device, non_blocking=True)
         return x.to(device, kind)
 
     weights = None if weights is None else move(weights)
@@ -128,16 +128,7 @@ def _parts(batch: tuple) -> tuple[tuple[Tensor, ...], Tensor, Tensor | None]:
         x = x if isinstance(x, Tensor) else torch.from_numpy(np.array(x))
         return x if x.is_floating_point() or x.dtype == torch.bool else x.long()
 
-    inputs = batch[0] if isinstance(batch[0], tuple) else (batch[0],)
-    weights = batch[2] if len(batch) > 2 else None
-    return (
-        tuple(map(tensor, inputs)), tensor(batch[1]), None if weights is None else tensor(weights)
-    )  # fmt: skip
-
-
-def _checksum(batch: tuple) -> int:
-    """CRC-32 over all values."""
-    inputs, targets, weights = _parts(batch)
-    tensors = [*inputs, targets] if weights is None else [*inputs, targets, weights]
-    arrays = (x.detach().cpu().double().numpy() for x in tensors)
-    return functools.reduce(lambda crc, x: zlib.crc32(x.tobytes(), crc), arrays, 0)
+    inputs, targets, weights = (*batch, None)[:3]
+    inputs = inputs if isinstance(inputs, tuple) else (inputs,)
+    weights = None if weights is None else tensor(weights)
+    return tuple(map(tensor, inputs)), tensor(targets), weights

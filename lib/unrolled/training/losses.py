@@ -1,7 +1,7 @@
 """Losses of model and batch, as `fit` trains them: (model, batch, cache) → (Σ nats, weight).
 
-A loss returns a sum with a graph and the weight by which it is divided, a number or a tensor. The
-cache is None, or what the model reads on from (`carry_state`). Chapter 1 derives cross-entropy.
+A loss returns a sum with its graph, and the weight that divides it, a number or a tensor. The cache
+is None, or the model continues from it (`carry_state`). Chapter 1 derives cross-entropy.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
 def per_target(function: Callable[[Tensor, Tensor], Tensor]) -> Loss:
     """A loss for `fit` from a function (model's output, targets) → the loss of each target.
 
-    It is computed in the model's number type or float32, also where the model runs in bfloat16.
+    It is computed in the model's dtype, or in float32 where the model runs in bfloat16.
     """
     return functools.partial(_weighted_sum, function)
 
@@ -53,9 +53,9 @@ def _weighted_sum(
     output = model(*batch.inputs) if cache is None else model(*batch.inputs, cache=cache)
     if not isinstance(output, Tensor):
         raise TypeError(f"the model must return a tensor, got a {type(output).__name__}")
+    output = output.float() if output.dtype == torch.bfloat16 else output
     with torch.autocast(output.device.type, enabled=False):
-        losses = function(output.float() if output.dtype == torch.bfloat16 else output,
-                          batch.targets)  # fmt: skip
+        losses = function(output, batch.targets)
     if losses.shape != batch.targets.shape:
         raise ValueError(
             f"the loss must have the targets' shape {tuple(batch.targets.shape)}, "
@@ -69,22 +69,21 @@ def _weighted_sum(
 def next_token_loss(
     model: nn.Module, batch: Batch, cache: object = None, *, chunk_rows: int | None = None
 ) -> tuple[Tensor, float | Tensor]:
-    """Cross-entropy of the model's logits, summed over the targets: what a language model trains.
+    """Cross-entropy of the model's logits, summed over the targets: the loss of a language model.
 
-    chunk_rows: if given, at most so many rows of logits (chunk_rows, V) exist at a time, in the
-        backward pass too; None: all at once, but 4096 on a GPU where all would need more than
-        2 GiB. It takes a model with `head`, a linear map, and `hidden`, what the head reads. Set it
-        for a fit by functools.partial.
+    chunk_rows: at most so many rows of logits (chunk_rows, V) exist at a time, in the backward pass
+        too; a fit takes it as functools.partial(next_token_loss, chunk_rows=…). None: all at once,
+        but 4096 on a GPU where all logits would need more than 2 GiB. Raises TypeError unless the
+        model has `head`, a linear map, and `hidden`, what the head reads.
     """
-    head, targets = getattr(model, "head", None), batch.targets
-    if chunk_rows is None:
-        large = isinstance(head, nn.Linear) and targets.numel() * head.out_features > LARGE
-        if not (large and targets.is_cuda and hasattr(model, "hidden")):
-            return _weighted_sum(cross_entropy, model, batch, cache)
-    if not (isinstance(head, nn.Linear) and hasattr(model, "hidden")):
+    head, targets, weights = getattr(model, "head", None), batch.targets, batch.weights
+    can_chunk = isinstance(head, nn.Linear) and hasattr(model, "hidden")
+    large = can_chunk and targets.is_cuda and targets.numel() * head.out_features > LARGE
+    if chunk_rows is None and not large:
+        return _weighted_sum(cross_entropy, model, batch, cache)
+    if not can_chunk:
         name = type(model).__name__
         raise TypeError(f"chunk_rows needs a model with `hidden` and a linear `head`, got {name}")
-    rows = 4096 if chunk_rows is None else whole("chunk_rows", chunk_rows)
     hidden = model.hidden(*batch.inputs, **({} if cache is None else {"cache": cache}))
     if getattr(getattr(model, "config", None), "scale_logits", False):  # as model.logits does
         hidden = hidden / math.sqrt(hidden.shape[-1])
@@ -97,20 +96,19 @@ def next_token_loss(
     if torch.is_autocast_enabled(x.device.type):
         kind = torch.get_autocast_dtype(x.device.type)
         x, weight, bias = (None if t is None else t.to(kind) for t in (x, weight, bias))
-    # Compiled, the operation keeps its gradients for a second backward pass, and says so unasked.
+    # Compiled, the operation always allows a second backward pass, and warns unless told so.
     options = nn.LinearCrossEntropyOptions(
-        batch_chunk_size=rows, allow_retain_graph=torch.compiler.is_compiling()
+        batch_chunk_size=4096 if chunk_rows is None else whole("chunk_rows", chunk_rows),
+        allow_retain_graph=torch.compiler.is_compiling(),
     )
-    weights = batch.weights
     if weights is not None and weights.dtype == torch.bool:
         targets, weights = targets.masked_fill(~weights, IGNORE), None
-    # Its own sum is kept in bfloat16 where x is: losses are added up in float32 then.
+    # The operation's own sum would be rounded to bfloat16 where x is; ours is in float32.
     at_once = weights is None and x.dtype != torch.bfloat16
     nats = F.linear_cross_entropy(
         x, weight, targets.flatten(), linear_bias=bias, ignore_index=IGNORE, options=options,
         reduction="sum" if at_once else "none",
     )  # fmt: skip
-    if not at_once:
-        nats = nats.float() if nats.dtype == torch.bfloat16 else nats
-        nats = (nats if weights is None else nats * weights.flatten()).sum()
-    return nats, batch.weight
+    nats = nats.float() if nats.dtype == torch.bfloat16 else nats
+    nats = nats if weights is None else nats * weights.flatten()
+    return nats.sum(), batch.weight
