@@ -71,7 +71,7 @@ def data(n, kind="plain"):
 
 
 def trained(case, checkpoint=None):
-    """(losses, norms, validation losses, parameters, updates) of one of the cases."""
+    """(losses, norms, validation losses, parameters, steps) of one of the cases."""
     options = {"n_steps": 12, "lr": 0.1, "eval_every": 4} | case.get("config", {})
     model = Running() if options.get("carry_state") else bigram(case.get("dropout", 0.0))
     batches, valid = (list(data(n, case.get("kind", "plain"))) for n in (6, 4))

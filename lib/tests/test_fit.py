@@ -232,6 +232,21 @@ def test_a_seed_decides_everything_and_nothing_outside_is_touched():
     assert not torch.equal(run(0, 1), run(3, 1))
 
 
+def test_each_part_has_its_own_mode_back_also_after_an_error():
+    model, seen = bigram(dropout=0.5), []
+    model[1].eval()
+    model[0].register_forward_hook(lambda *_: seen.append([m.training for m in model.modules()]))
+    before = [module.training for module in model.modules()]
+    assert before == [True, True, False, True]
+    data = list(batches(1))
+    fit(model, data, FitConfig(n_steps=2, lr=0.1, eval_every=1), valid=data)
+    assert seen == [[True] * 4, [False] * 4] * 2
+    assert [module.training for module in model.modules()] == before
+    with pytest.raises(DivergedError):
+        fit(model, data, FitConfig(n_steps=2, lr=0.1), loss=lambda *_: (model[2].bias.sum() / 0, 1))
+    assert [module.training for module in model.modules()] == before
+
+
 def test_an_optimizer_object_has_its_rates_scheduled_and_then_back():
     model = bigram()
     optimizer = torch.optim.SGD([{"params": model[0].parameters(), "lr": 0.3},

@@ -83,12 +83,12 @@ def test_maximum_likelihood_pays_an_infinite_price_for_an_unseen_context():
 
 
 def test_impossible_lengths_are_refused():
-    with pytest.raises(ValueError, match="got 5 and 5"):
+    with pytest.raises(ValueError, match="overlap must be at least 0 and at most 4, got 5"):
         evaluate(MODEL, TEXT, 211, start=0, context_length=5, overlap=5)
     for batch_size in (0, -1):
         with pytest.raises(ValueError, match=f"batch_size must be at least 1, got {batch_size}"):
             evaluate(MODEL, TEXT, 211, start=0, batch_size=batch_size)
-    with pytest.raises(ValueError, match="no tokens"):
+    with pytest.raises(ValueError, match="number of tokens must be at least 1, got 0"):
         evaluate(MODEL, TEXT[:0], 0, start=0)
 
 

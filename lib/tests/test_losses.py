@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
-from unrolled.data.batches import IGNORE
+from unrolled.data.batches import IGNORE, ContiguousBatches
 from unrolled.models.recurrent_lm import RecurrentLM
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import preset
@@ -106,17 +106,22 @@ def test_a_fit_takes_a_loss_of_model_and_batch_that_counts_otherwise():
         assert_close(a, b, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("loss", [next_token_loss, partial(next_token_loss, chunk_rows=5)])
-@pytest.mark.filterwarnings("ignore")  # of the compiler itself
-def test_a_compiled_fit_trains_as_a_plain_one(loss, monkeypatch):
-    """Traced, but run without generated code, so that no C compiler is needed here."""
-    graphs = []
+@pytest.fixture
+def graphs(monkeypatch):
+    """What torch.compile traces; it is run without generated code, so without a C compiler."""
+    found, original = [], torch.compile
 
     def backend(graph, inputs):
-        graphs.append(graph)
+        found.append(graph)
         return graph.forward
 
-    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend))
+    monkeypatch.setattr(torch, "compile", partial(original, backend=backend))
+    return found
+
+
+@pytest.mark.parametrize("loss", [next_token_loss, partial(next_token_loss, chunk_rows=5)])
+@pytest.mark.filterwarnings("ignore")  # of the compiler itself
+def test_a_compiled_fit_trains_as_a_plain_one(loss, graphs):
     given, losses = batch(), []
     for compiled in (False, True):
         config = FitConfig(n_steps=3, lr=0.01, compile=compiled)
@@ -124,6 +129,32 @@ def test_a_compiled_fit_trains_as_a_plain_one(loss, monkeypatch):
         losses.append(fit(lm(n_layers=1), data, config, loss=loss).history.train_loss)
     assert losses[0] == pytest.approx(losses[1], abs=1e-5)
     assert len(graphs) == 1  # model and loss together
+
+
+@pytest.mark.filterwarnings("ignore")  # of the compiler itself
+@pytest.mark.parametrize("make", [rnn, partial(lm, n_layers=1, context_length=100)])
+def test_a_cache_that_grows_needs_no_further_compilation(make, graphs):
+    """Fourteen batches, three programs: an empty cache, a first length, and any length."""
+    data = ContiguousBatches(np.arange(2 * 98 + 1) * 3 % V, batch_size=2, seq_len=7)
+    losses = []
+    for compiled in (False, True):
+        config = FitConfig(n_steps=len(data), lr=0.01, carry_state=True, compile=compiled)
+        losses.append(fit(make(), data, config).history.train_loss)
+    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
+    assert len(losses[1]) == 14
+    assert len(graphs) <= 3
+
+
+@pytest.mark.filterwarnings("ignore")  # of the compiler itself
+def test_every_fit_of_a_process_is_compiled(graphs):
+    """torch keeps eight versions of a function; nine models would share them."""
+    data = [(batch().inputs[0], batch().targets)]
+    for width in range(5, 14):
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Embedding(V, width), torch.nn.Linear(width, V))
+        graphs.clear()
+        fit(model, data, FitConfig(n_steps=2, lr=0.01, compile=True))
+        assert len(graphs) == 1
 
 
 class Reads:

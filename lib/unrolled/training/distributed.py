@@ -1,15 +1,14 @@
-"""One fit in many processes: each takes its share of every batch, and all make the same step.
+"""One fit in many processes: each reads its rows of every batch, and all make the same step.
 
-`launch` starts them on this machine and tells how they ended; torchrun does it for several. In them
-`training.fit.fit`, called by every process with the same arguments, works as follows. All draw the
-same batches, of which each reads its `shard` of the rows; gradients of Σ nats / Σ weight over the
-whole batch are added up, so that the step is that of one process but for rounding. What sees the
-batch as a whole (batch norm) sees a shard; dropout draws other masks in each process. The model
-begins everywhere as it is in process 0; with `carry_state` all batches have one number of rows. A
-validation by a function is done in process 0, which also writes the checkpoint and shows the bar; a
-checkpoint is taken up by as many processes as saved it. ValueError when the processes were given
-different things, LostError when another one is gone; Ctrl-C in any of them stops all after the same
-step.
+`launch` starts them on this machine and reports how they ended; torchrun does it for several. Each
+process calls `training.fit.fit` with the same arguments. All draw the same batches, and each reads
+its `shard` of the rows; gradients of Σ nats / Σ weight over the whole batch are added up, so the
+step is that of one process up to rounding. Batch norm sees a shard; dropout draws other masks in
+each process. All models start with the parameters of process 0; with `carry_state` all batches need
+equally many rows. Process 0 runs a validation function, writes the checkpoint and shows the bar. As
+many processes must resume a checkpoint as saved it. Raises ValueError when the processes were given
+different things, LostError when another process is gone. Ctrl-C in any process stops all after the
+same step.
 """
 
 from __future__ import annotations
@@ -31,13 +30,12 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import Tensor
 
-from unrolled.training import checkpoint as checkpoints
 from unrolled.training.batch_iterator import Batch
 from unrolled.training.fit import Trainer, map_tensors
 from unrolled.validate import whole
 
 OWN = ("rng", "cache")  # what each process has for itself; all else is the same in all of them
-GRACE = 1.0  # seconds that a process which lost the others leaves to the one that is the cause
+GRACE = 1.0  # seconds a process that lost the others waits, so that the cause is reported first
 
 
 class LostError(RuntimeError):
@@ -53,16 +51,16 @@ def launch(
 ) -> list:
     """function(*arguments) in n_processes new processes that can talk; what each one returned.
 
-    In each of them `fit` finds the others and `device` its device. On GPUs they talk by NCCL,
-    otherwise by gloo.
+    In each of them `fit` finds the others, by NCCL on GPUs and gloo elsewhere, and `device` gives
+    its device.
 
-    function: importable, or defined in a notebook where no GPU is used. What it takes and returns
-        goes through pickle.
+    function: importable, or defined in a notebook where no GPU is used; its arguments and result go
+        through pickle.
     timeout: seconds that one process waits for another.
     method: of multiprocessing; None: "fork" for a notebook's function, "spawn" for others.
 
-    When one process fails the others are ended, and LostError is raised if it was killed, or
-    RuntimeError with its traceback, either naming it. Ctrl-C ends all of them. Checkpoints stay.
+    When a process fails, the others are ended. Raises LostError if it was killed, RuntimeError with
+    its traceback otherwise; both name it. Ctrl-C ends all of them. Checkpoints stay.
     """
     whole("n_processes", n_processes)
     method = method or method_for(function)
@@ -73,17 +71,14 @@ def launch(
             while not context.join():
                 pass
         except mp.ProcessRaisedException as error:
-            words = error.msg.strip()
-            raise RuntimeError(
-                f"process {error.error_index} of {n_processes} raised {words.splitlines()[-1]}\n\n"
-                f"{words}"
-            ) from None
+            who, words = f"process {error.error_index} of {n_processes}", error.msg.strip()
+            raise RuntimeError(f"{who} raised {words.splitlines()[-1]}\n\n{words}") from None
         except mp.ProcessExitedException as error:
             by, code = error.signal_name, error.exit_code
+            end = f"was killed by {by}" if by else f"ended with code {code}"
             raise LostError(
-                f"process {error.error_index} of {n_processes} "
-                f"{f'was killed by {by}' if by else f'ended with code {code}'}; the others were "
-                "ended. A fit with a checkpoint goes on from it when it is launched again"
+                f"process {error.error_index} of {n_processes} {end}; the others were ended. A fit "
+                "with a checkpoint goes on from it when it is launched again"
             ) from None
         finally:
             for process in context.processes:
@@ -100,18 +95,18 @@ def _work(rank: int, function: Callable, arguments: tuple, n: int, folder: str, 
     os.environ.update(zip(names, map(str, (rank, rank, n, n)), strict=True))
     _enter(init_method=f"file://{folder}/group", rank=rank, world_size=n,
            timeout=timedelta(seconds=timeout))  # fmt: skip
-    dist.all_reduce(torch.zeros(1))  # nobody goes on, and maybe ends, before all are connected
+    dist.all_reduce(torch.zeros(1))  # no process goes on, or ends, before all are connected
     try:
         found = pickle.dumps(function(*arguments))
     except LostError:
-        time.sleep(GRACE)  # our end is the consequence of another one's, which is to be named
+        time.sleep(GRACE)
         raise
     Path(folder, str(rank)).write_bytes(found)
     dist.destroy_process_group()
 
 
 def method_for(function: Callable) -> str:
-    """fork for a function that only this process knows, as in a notebook, or else spawn."""
+    """How to start: fork a function that only this process knows, as in a notebook; else spawn."""
     interactive = not hasattr(sys.modules["__main__"], "__file__")
     return "fork" if interactive and function.__module__ == "__main__" else "spawn"
 
@@ -138,27 +133,23 @@ def join() -> None:
 
 
 def shard(batch: Batch, rank: int, n_processes: int) -> Batch:
-    """Process `rank`'s rows of a batch.
+    """Process `rank`'s rows of a batch: one of n_processes runs of rows.
 
-    The rows are cut into n_processes runs whose lengths differ by one at most, some of them empty
-    where there are too few. Raises ValueError for inputs that do not have a row for each row of the
-    targets.
+    Their lengths differ by at most one; some are empty where there are too few rows. Raises
+    ValueError for inputs that do not have a row for each row of the targets.
     """
-    inputs, targets, weights, total = batch
-    n = len(targets) if targets.ndim else -1
+    inputs, targets, weights, _ = batch
     for x in (*inputs, targets):
-        if x.ndim == 0 or len(x) != n:
+        if x.ndim == 0 or x.shape[:1] != targets.shape[:1]:
             raise ValueError(
                 f"to be shared, inputs need the targets' rows in their first axis, got "
                 f"{tuple(x.shape)} for targets {tuple(targets.shape)}"
             )
+    n = len(targets)
     rows = slice(n * rank // n_processes, n * (rank + 1) // n_processes)
-    if weights is None:
-        total = targets[rows].numel()
-    else:
-        weights = weights[rows]
-        total = weights.sum()
-    return Batch(tuple(x[rows] for x in inputs), targets[rows], weights, total)
+    weights = None if weights is None else weights[rows]
+    weight = targets[rows].numel() if weights is None else weights.sum()
+    return Batch(tuple(x[rows] for x in inputs), targets[rows], weights, weight)
 
 
 class DistributedTrainer(Trainer):
@@ -184,17 +175,17 @@ class DistributedTrainer(Trainer):
         return super().forward(ours, cache)
 
     def combine(self, totals: list[Tensor], weight: float | Tensor) -> tuple[list, Tensor]:
-        """Σ nats and Σ weight of all processes; adds up the gradients, those that some has."""
+        """Σ nats and Σ weight over all processes; the gradients become their sums in place."""
         found = self._sum(torch.tensor([p.grad is not None for p in self.parameters]).int())
-        for parameter, n in zip(self.parameters, found.tolist(), strict=True):
-            if n and parameter.grad is None:
+        trained = [p for p, n in zip(self.parameters, found.tolist(), strict=True) if n]
+        for parameter in trained:
+            if parameter.grad is None:  # only other processes have one
                 parameter.grad = torch.zeros_like(parameter)
-        gradients = [p.grad for p in self.parameters if p.grad is not None]
-        if gradients:
-            flat = self._sum(torch.cat([g.reshape(-1) for g in gradients]))  # one message
-            parts = flat.split([g.numel() for g in gradients])
-            for gradient, part in zip(gradients, parts, strict=True):
-                gradient.copy_(part.view_as(gradient))
+        if trained:
+            flat = self._sum(torch.cat([p.grad.reshape(-1) for p in trained]))  # one message
+            parts = flat.split([p.numel() for p in trained])
+            for parameter, part in zip(trained, parts, strict=True):
+                parameter.grad.copy_(part.view_as(parameter))
         sums = self._sum(torch.stack([*totals, torch.as_tensor(weight).to(totals[0])]))
         return [*sums[:-1]], sums[-1]
 
@@ -210,17 +201,12 @@ class DistributedTrainer(Trainer):
 
     def contents(self) -> dict:
         contents = super().contents()
-        own = {name: map_tensors(Tensor.cpu, contents[name]) for name in OWN}
-        everyones = self._gather(own)
+        everyones = self._gather({x: map_tensors(Tensor.cpu, contents[x]) for x in OWN})
         return contents | {name: [own[name] for own in everyones] for name in OWN}
 
     def save(self, path: str | Path) -> None:
-        self.read_losses()
-        contents = self.contents()
-        if self.rank == 0:
-            checkpoints.save(path, contents, config=self.settings())
-        self._gather(None)  # nobody goes on before it is there
-        self.saved_at = time.perf_counter()
+        super().save(path)
+        self._gather(None)  # no process goes on before the file is there
 
     def restore(self, saved: dict) -> None:
         super().restore(saved | {name: saved[name][self.rank] for name in OWN})
@@ -229,12 +215,10 @@ class DistributedTrainer(Trainer):
         """Raise ValueError in every process unless all were given the same."""
         first, *others = self._gather(self.settings())
         for rank, theirs in enumerate(others, 1):
-            found = [f"{k} {theirs.get(k)!r}, not {x!r}" for k, x in first.items()
-                     if theirs.get(k) != x]  # fmt: skip
-            if found:
-                raise ValueError(
-                    f"process {rank} was given something else than process 0: {', '.join(found)}"
-                )
+            other = {k: x for k, x in first.items() if theirs.get(k) != x}
+            found = ", ".join(f"{k} {theirs.get(k)!r}, not {x!r}" for k, x in other.items())
+            if other:
+                raise ValueError(f"process {rank} was given something else than process 0: {found}")
 
     def _sum(self, x: Tensor) -> Tensor:
         """x, made the sum over all processes in place: the same bits in each of them."""

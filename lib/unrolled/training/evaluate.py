@@ -77,21 +77,16 @@ def evaluate(
 ) -> Evaluation:
     """Score every token of a text, the first as if `start` stood before it.
 
-    model: (B, T) ids → (B, T, V) logits or log-probabilities; a torch module gets a tensor on its
-    own device and is put into evaluation mode, anything else (an n-gram model) an int64 array.
-    tokens: (n,). The text is read in windows of context_length tokens; a window repeats the last
-    `overlap` tokens of the one before without scoring them again, so that each score but the first
-    few has at least `overlap` tokens of context. Raises ValueError for impossible lengths.
+    model: (B, T) ids → (B, T, V) logits or log-probabilities. A torch module reads a tensor on its
+    device, in evaluation mode; anything else (an n-gram model) reads an int64 array. tokens: (n,),
+    read in windows of context_length. A window repeats the last `overlap` tokens of the one before
+    without scoring them again, so each score but the first few has at least that much context.
+    Raises ValueError for impossible lengths.
     """
     tokens = np.asarray(tokens).astype(np.int64)
-    n = len(tokens)
-    if not n:
-        raise ValueError("there are no tokens to score")
+    n = whole("the number of tokens", len(tokens))
     whole("batch_size", batch_size)
-    if not 0 <= overlap < context_length:
-        raise ValueError(
-            f"overlap must lie between 0 and context_length − 1, got {overlap} and {context_length}"
-        )
+    whole("overlap", overlap, 0, whole("context_length", context_length) - 1)
     inputs = np.concatenate([[start], tokens[:-1]])
     width = min(context_length, n)
     starts = np.arange(0, n - width + 1, context_length - overlap)
@@ -117,19 +112,19 @@ def _nats(model: Model, tokens: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return -log_probs.gather(-1, torch.from_numpy(targets)[..., None])[..., 0].numpy()
     device = next(model.parameters()).device
     dtype = torch.float32 if device.type == "mps" else torch.float64  # which MPS does not have
-    with in_evaluation_mode(model), torch.inference_mode():
+    with in_mode(model, training=False), torch.inference_mode():
         log_probs = model(torch.from_numpy(tokens).to(device)).to(dtype).log_softmax(-1)
         chosen = log_probs.gather(-1, torch.from_numpy(targets).to(device)[..., None])
     return -chosen[..., 0].cpu().double().numpy()
 
 
 @contextlib.contextmanager
-def in_evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Within, the model is in evaluation mode; after it, each part is in the mode it had."""
+def in_mode(model: nn.Module, *, training: bool) -> Iterator[None]:
+    """Within, all parts of the model are in one mode; after it, each part has the mode it had."""
     modes = [(module, module.training) for module in model.modules()]
-    model.eval()
+    model.train(training)
     try:
         yield
     finally:
-        for module, training in modes:
-            module.training = training
+        for module, before in modes:
+            module.training = before

@@ -1,6 +1,7 @@
-"""One loop that trains every model of the book by any loss of it: `fit(model, batches, config)`.
+"""One loop that trains every model of the book with any loss: `fit(model, batches, config)`.
 
-Chapter 12 writes the plain loop; chapters 10 and 20 explain clipping and the schedules.
+Chapter 12 writes the plain loop; chapters 10 and 20 explain clipping and the schedules. The loop is
+`fit` and `Trainer.train_step`; what follows them measures, saves, resumes and cleans up.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from torch import Tensor, nn
 from unrolled.models.kv_cache import KVCache
 from unrolled.training import checkpoint as checkpoints
 from unrolled.training.batch_iterator import Batch, BatchIterator, to_device
+from unrolled.training.evaluate import in_mode
 from unrolled.training.losses import Loss, cross_entropy, next_token_loss, per_target
 from unrolled.training.settings import DivergedError, FitConfig, FitResult, History, to_jsonable
 
@@ -55,24 +57,25 @@ def fit(
         the two sums over its `grad_accum_steps` batches. `per_target` makes one from a function of
         outputs and targets. The cache is None, or with `carry_state` a model.new_cache() for each
         pass over the batches, through which no gradient reaches an earlier batch.
-    valid: batches, run over anew each time, or a function of the model, in evaluation mode,
+    valid: batches, read again at each validation, or a function of the model, in evaluation mode,
         to a loss in nats. Without it the last parameters stay.
-    checkpoint: a file saved every `checkpoint_seconds` and at the end. If it is there already, the
-        fit goes on from it bit for bit; batches are drawn and left out up to there, so they must
-        come again in the same order and draw from a generator of their own.
+    checkpoint: a file saved every `checkpoint_seconds` and at the end. If the file exists, the fit
+        continues from it bit for bit. The batches before that step are drawn and skipped, so they
+        must come in the same order and must not draw from torch's default generators.
     progress: a bar by tqdm; None shows it in a terminal or notebook if tqdm is installed, and
-        never where UNROLLED_STATIC=1 demands outputs that can be stored.
+        never under UNROLLED_STATIC=1, where outputs are stored.
 
-    Ctrl-C ends the fit after the step, with a checkpoint; the result says so. A second Ctrl-C does
-    not wait and raises KeyboardInterrupt; only what was best on validation is then sure to be
-    whole. torch's generators are left as they were. Raises DivergedError for a loss or gradient
-    that is not finite: on a CPU before the step that would spoil the parameters, elsewhere when
-    the losses are next looked at (`log_every`), and before any validation or checkpoint. Raises
+    During the fit all parts of the model are in training mode; after it, each part has the mode it
+    had, and torch's generators their state. Ctrl-C ends the fit after the step, with a checkpoint,
+    and the result says so. A second Ctrl-C raises KeyboardInterrupt at once; then only the
+    parameters that were best on validation are sure to be whole. Raises DivergedError for a loss or
+    gradient that is not finite: on a CPU before the step that would spoil the parameters, elsewhere
+    when the losses are next read (`log_every`), and before any validation or checkpoint. Raises
     ValueError or TypeError for batches, outputs or a checkpoint that do not fit. After an error,
     too, the best parameters are kept. In processes that `distributed.launch` or torchrun has
     started, all train one model together; see there.
     """
-    kind, was_training = Trainer, model.training
+    kind = Trainer
     if int(os.environ.get("WORLD_SIZE", 1)) > 1:
         from unrolled.training import distributed
 
@@ -82,66 +85,53 @@ def fit(
     if checkpoint is not None and config.carry_state and isinstance(model.new_cache(), KVCache):
         raise ValueError("a checkpoint cannot hold a KVCache: leave out carry_state or checkpoint")
     with (
+        in_mode(model, training=True),
         fork_rng(trainer.seed, trainer.device),
         _progress_bar(progress if trainer.rank == 0 else False, config.n_steps) as bar,
         _stop_on_ctrl_c() as pressed,
     ):
         try:
-            model.train()
             if checkpoint is not None and Path(checkpoint).exists():
                 trainer.resume(checkpoint)
             bar.update(trainer.step)
-            end = trainer.step == config.n_steps
-            while not end:
+            stop = trainer.step == config.n_steps
+            while not stop:
                 trainer.train_step()
-                stop, save = trainer.agree(bool(pressed), trainer.save_is_due())
                 last = trainer.step == config.n_steps
-                end = stop or last
+                due = time.perf_counter() - trainer.saved_at >= config.checkpoint_seconds
+                stop, save = trainer.agree(last or bool(pressed), due)
                 if last or trainer.step % config.eval_every == 0:
                     trainer.validate()
-                if checkpoint is not None and (end or save):
+                if checkpoint is not None and (stop or save):
                     trainer.save(checkpoint)
                 bar.update(1)
             trainer.read_losses()
         finally:
             trainer.finish()
-            model.train(was_training)
     return trainer.result()
 
 
 class Trainer:
-    """The state of a fit, all of which a checkpoint holds, and what changes it."""
+    """The state of a fit, all of which a checkpoint holds, and the methods that change it."""
 
     def __init__(self, model, batches, config, loss, valid) -> None:
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         if not self.parameters:
             raise ValueError(f"{type(model).__name__} has no parameter that requires a gradient")
         if valid is not None and not callable(valid) and iter(valid) is valid:
-            raise TypeError("valid is run over more than once: give a list, not an iterator")
+            raise TypeError("valid is read more than once: give a list, not an iterator")
         self.model, self.config, self.valid, self.loss = model, config, valid, loss
         self.device, self.dtype = self.parameters[0].device, self.parameters[0].dtype
         self.autocast, self.optimizer = config.uses_bf16(self.device), config.build(model)
-        self.compute_loss = loss
-        if config.compile:
-            self.compute_loss = torch.compile(lambda *arguments: loss(*arguments))
+        self.compute_loss = _compiled(loss) if config.compile else loss
         self.base_lrs = [group["lr"] for group in self.optimizer.param_groups]
         self.settings_given = config.to_dict()
         self.batches, self.history = BatchIterator(batches, self.device, self.dtype), History()
         self.step, self.cache, self.best = 0, None, {"step": None, "loss": None, "model": None}
         self.log_every = config.log_every or (1 if self.device.type == "cpu" else 20)
-        self.unread: list[tuple] = []  # of each step since the losses were last looked at
+        self.unread: list[tuple] = []  # of each step since the losses were last read
         self.start = self.saved_at = time.perf_counter()
         self.seed, self.rank = config.seed, 0
-
-    def forward(self, batch: Batch, cache: object) -> tuple[Tensor, float | Tensor]:
-        """(Σ nats, Σ weight) of a batch; what lies on the CPU is a number."""
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast):
-            total, weight = self.compute_loss(self.model, batch, cache)
-        if cache is not None:
-            cache.detach()
-        if isinstance(weight, Tensor) and weight.device.type == "cpu":
-            weight = weight.item()
-        return total, weight
 
     def train_step(self) -> None:
         """One step of the optimizer, over `grad_accum_steps` batches."""
@@ -165,47 +155,58 @@ class Trainer:
         if self.device.type == "cuda" and self.step + 1 < self.config.n_steps:
             self.batches.prefetch(k)  # while the device computes
         totals, weight = self.combine(totals, sum(weights))
-        if isinstance(weight, Tensor) or weight != scale:  # the loss counts otherwise
+        if isinstance(weight, Tensor) or weight != scale:  # the loss has weights of its own
             gradients = [p.grad for p in self.parameters if p.grad is not None]
             torch._foreach_mul_(gradients, scale / weight)
         limit = self.config.grad_clip or math.inf
         norm = nn.utils.clip_grad_norm_(self.parameters, limit)
         seconds, lr = time.perf_counter() - self.start, self.optimizer.param_groups[0]["lr"]
-        self.unread.append((self.step + 1, lr, seconds, totals, weight, norm))
+        self.unread.append((self.step + 1, lr, seconds, [*totals, weight, norm]))
         if len(self.unread) >= self.log_every:
             self.read_losses()
         self.optimizer.step()
         self.step += 1
 
+    def forward(self, batch: Batch, cache: object) -> tuple[Tensor, float | Tensor]:
+        """(Σ nats, Σ weight) of a batch; a weight on the CPU is a number."""
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast):
+            total, weight = self.compute_loss(self.model, batch, cache)
+        if cache is not None:
+            cache.detach()
+        if isinstance(weight, Tensor) and weight.device.type == "cpu":
+            weight = weight.item()
+        return total, weight
+
     def combine(self, totals: list[Tensor], weight: float | Tensor) -> tuple[list, float | Tensor]:
-        """(Σ nats of each batch, Σ weight), once all that takes part has its gradients here."""
+        """(Σ nats of each batch, Σ weight), over all processes, as are the gradients then."""
         return totals, weight
 
     def agree(self, stop: bool, save: bool) -> tuple[bool, bool]:
-        """Whether to stop and whether to save after this step."""
+        """Whether all processes stop, and whether they save, after this step."""
         return stop, save
 
     def read_losses(self) -> None:
-        """Move what the steps have measured from the device to the history, all at once."""
-        values = iter(_to_floats([x for row in self.unread for x in (*row[3], row[4], row[5])]))
+        """Move the steps' losses and norms from the device to the history, all at once."""
+        values = iter(_to_floats([x for *_, measured in self.unread for x in measured]))
         rows, self.unread = self.unread, []
-        for step, lr, seconds, totals, *_ in rows:
-            sums = [next(values) for _ in totals]
-            weight, norm = next(values), next(values)
-            loss = sum(total / weight for total in sums) if weight else math.nan
+        for step, lr, seconds, measured in rows:
+            *totals, weight, norm = (next(values) for _ in measured)
+            loss = sum(total / weight for total in totals) if weight else math.nan
             self.check_finite("training loss at", loss, step)
             self.check_finite("norm of the gradients at", norm, step)
             self.history.add(step, loss, lr, norm, seconds)
+
+    def check_finite(self, what: str, value: float, step: int) -> None:
+        if not math.isfinite(value):
+            raise DivergedError(f"the {what} step {step}", value, self.history)
 
     def validate(self) -> None:
         """Measure the loss on validation, and keep the parameters if it is the best so far."""
         self.read_losses()
         if self.valid is None:
             return
-        self.model.eval()
-        with fork_rng(None, self.device):  # measuring must not change the training
+        with in_mode(self.model, training=False), fork_rng(None, self.device):
             nats, weight = self.validation_sums()
-        self.model.train()
         if weight == 0:
             raise ValueError("no target of the validation batches has a weight")
         value = nats / weight
@@ -226,14 +227,10 @@ class Trainer:
         nats, weights = _to_floats([x for x, _ in found]), _to_floats([w for _, w in found])
         return sum(nats), sum(weights)
 
-    def check_finite(self, what: str, value: float, step: int) -> None:
-        if not math.isfinite(value):
-            raise DivergedError(f"the {what} step {step}", value, self.history)
-
     def settings(self) -> dict:
-        """What a resumed fit must have in common with the one that was saved."""
-        parameters = {n.replace("_orig_mod.", ""): p for n, p in self.model.named_parameters()}
+        """What a resumed fit must have in common with the saved one."""
         model = getattr(self.model, "_orig_mod", self.model)
+        parameters = {n.replace("_orig_mod.", ""): p for n, p in self.model.named_parameters()}
         return {name: x for name, x in self.settings_given.items() if name not in FREE} | {
             "model": type(model).__qualname__, "loss": to_jsonable(self.loss),
             "device": self.device.type, "first batch": self.batches.first,
@@ -251,12 +248,11 @@ class Trainer:
             "best": self.best,
         }
 
-    def save_is_due(self) -> bool:
-        return time.perf_counter() - self.saved_at >= self.config.checkpoint_seconds
-
     def save(self, path: str | Path) -> None:
         self.read_losses()
-        checkpoints.save(path, self.contents(), config=self.settings())
+        contents = self.contents()
+        if self.rank == 0:
+            checkpoints.save(path, contents, config=self.settings())
         self.saved_at = time.perf_counter()
 
     def resume(self, path: str | Path) -> None:
@@ -286,16 +282,29 @@ class Trainer:
             _load_state_dict(self.model, self.best["model"])
 
     def result(self) -> FitResult:
-        interrupted = self.step < self.config.n_steps
-        held = self.step if self.best["step"] is None else self.best["step"]
-        note = f"the model holds the parameters of step {held}"
-        if self.best["step"] is not None:
+        interrupted, best = self.step < self.config.n_steps, self.best["step"]
+        note = f"the model holds the parameters of step {self.step if best is None else best}"
+        if best is not None:
             note += ", the best on validation"
         if interrupted:
             note = f"interrupted after step {self.step} of {self.config.n_steps}; {note}"
         dtype = str(torch.bfloat16 if self.autocast else self.dtype).removeprefix("torch.")
-        return FitResult(history=self.history, best_step=self.best["step"], note=note, dtype=dtype,
-                         best_loss=self.best["loss"], interrupted=interrupted)  # fmt: skip
+        return FitResult(history=self.history, best_step=best, best_loss=self.best["loss"],
+                         interrupted=interrupted, dtype=dtype, note=note)  # fmt: skip
+
+
+def _compiled(loss: Loss) -> Loss:
+    """Model and loss as one program, compiled again for each new form of batch, cache or mode.
+
+    torch keeps eight versions for each code object and runs later ones uncompiled. So every fit
+    has a code object of its own.
+    """
+
+    def of_this_fit(*arguments):
+        return loss(*arguments)
+
+    of_this_fit.__code__ = of_this_fit.__code__.replace()
+    return torch.compile(of_this_fit)
 
 
 def _to_floats(values: list[float | Tensor]) -> list[float]:
@@ -352,7 +361,7 @@ def fork_rng(seed: int | None, device: torch.device) -> Iterator[None]:
 def _stop_on_ctrl_c() -> Iterator[list[int]]:
     """Within, Ctrl-C is appended to the list; the second one raises KeyboardInterrupt.
 
-    In a thread, where no signal arrives, and where someone else handles it, nothing happens.
+    Nothing changes in a thread, where no signal arrives, and where another handler is set.
     """
     pressed, before = [], signal.getsignal(signal.SIGINT)
 
@@ -373,7 +382,7 @@ def _stop_on_ctrl_c() -> Iterator[list[int]]:
 
 
 def _progress_bar(progress: bool | None, n_steps: int) -> contextlib.AbstractContextManager:
-    """A bar on the standard error, or nothing that can be updated in the same way."""
+    """A bar on the standard error, or an object with the same `update` that shows nothing."""
     if progress is None:
         shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
         watched = sys.stderr.isatty() or hasattr(shell, "kernel")

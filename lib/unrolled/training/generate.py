@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 import torch
 from torch import Tensor, nn
 
-from unrolled.training.evaluate import in_evaluation_mode
+from unrolled.training.evaluate import in_mode
 from unrolled.validate import real, whole
 
 
@@ -31,8 +31,7 @@ def generate(
     """The prompt and up to n_new tokens after it, each drawn from softmax(logits / temperature).
 
     model: tokens (B, T) → logits (B, T, V); with cache also model(tokens, cache=model.new_cache()).
-        If the model or its `config` has a `context_length`, only so many last tokens are read once
-        there are more.
+        If the model or its `config` has a `context_length`, it reads at most so many last tokens.
     prompt: int64 (B, T), T ≥ 1; or a list of B prompts (T_b,) of any lengths. They are read side by
         side, without padding: from the end of the shortest on, one token at a time.
     n_new: how many tokens to add to each prompt, at least 0.
@@ -40,44 +39,34 @@ def generate(
     temperature: at least 0; 0 takes the likeliest token, of equal ones the first.
     top_k, top_p: draw from the likeliest tokens only, see the two filters; after temperature.
     rng: a generator on the CPU, which decides all that is random; None: torch's own.
-    cache: read each token once. It changes the time, not the tokens; where the context is full, the
-        window is read again each time either way.
-    stop: one id or several. A sequence that has drawn one repeats it, and generation ends when all
-        have.
+    cache: read each token once, which changes the time, not the tokens. Once the context is full,
+        the window is read again each time either way.
+    stop: one id or several. A sequence that drew one repeats it; generation ends when all did.
 
     Returns int64 (B, T + n), n ≤ n_new, on the prompt's device; for a list one row (T_b + n,) each,
-    up to its first stop. The model is in evaluation mode, without gradients, and then put back into
-    the mode it had. Raises ValueError and TypeError for arguments that do not fit, ValueError when
-    a logit is NaN or the largest one infinite.
+    up to its first stop. The model runs in evaluation mode, without gradients; after it, each part
+    has the mode it had. Raises ValueError and TypeError for arguments that do not fit, ValueError
+    when a logit is NaN or the largest one infinite.
     Sources: top-k, Fan, Lewis & Dauphin (2018); top-p, Holtzman et al. (2020).
     """
     whole("n_new", n_new, 0)
     real("temperature", temperature, 0)
     _check_filters(top_k, top_p)
-    rows = [prompt] if isinstance(prompt, Tensor) else list(prompt)
-    for row in rows:
-        if not isinstance(row, Tensor) or row.dtype not in (torch.int64, torch.int32):
-            kind = row.dtype if isinstance(row, Tensor) else type(row).__name__
-            raise TypeError(f"prompt must be a tensor of integers or a list of them, got {kind}")
-    if not rows or any(x.ndim != 1 + (x is prompt) or 0 in x.shape for x in rows):
-        shapes = [tuple(x.shape) for x in rows]
-        raise ValueError(f"prompt must be (B, T) or a list of (T,), none of them 0, got {shapes}")
-    rows = list(prompt) if prompt is rows[0] else rows
+    rows = _rows(prompt)
     stops = () if stop is None else stop if isinstance(stop, Collection) else (stop,)
-    stops = torch.tensor([whole("stop", i.item() if isinstance(i, Tensor) else i, 0)
-                          for i in stops], device=rows[0].device).long()  # fmt: skip
-
+    stops = [whole("stop", i.item() if isinstance(i, Tensor) else i, 0) for i in stops]
+    stops = torch.tensor(stops, device=rows[0].device).long()
     lengths = torch.tensor([len(row) for row in rows], device=rows[0].device)
     text = nn.utils.rnn.pad_sequence([row.long() for row in rows], batch_first=True)
     text = nn.functional.pad(text, (0, n_new))  # (B, the longest prompt + n_new)
     ends, done = lengths + n_new, torch.zeros_like(lengths, dtype=torch.bool)
     n_read = min(map(len, rows)) if n_new else text.shape[1]
-    with in_evaluation_mode(model), torch.inference_mode():
+    with in_mode(model, training=False), torch.inference_mode():
         reader = _Reader(model, cache, source, source_mask)
         while n_read < text.shape[1] and not done.all():
             logits = reader.last(text[:, :n_read])  # (B, V)
-            if (stops >= logits.shape[-1]).any():
-                raise ValueError(f"stop must be ids below {logits.shape[-1]}, got {stops.tolist()}")
+            if (stops >= logits.shape[1]).any():
+                raise ValueError(f"stop must be ids below {logits.shape[1]}, got {stops.tolist()}")
             drawn = _draw(logits, temperature, top_k, top_p, rng)
             drawn = torch.where(done, text[:, n_read - 1], drawn)
             new = torch.where(n_read < lengths, text[:, n_read], drawn)
@@ -89,6 +78,19 @@ def generate(
     if isinstance(prompt, Tensor):
         return text[:, :n_read].clone()
     return [row[:end].clone() for row, end in zip(text, ends.tolist(), strict=True)]
+
+
+def _rows(prompt: Tensor | Sequence[Tensor]) -> list[Tensor]:
+    """The prompts (T_b,), one for each row of the text."""
+    given = [prompt] if isinstance(prompt, Tensor) else list(prompt)
+    for x in given:
+        if not isinstance(x, Tensor) or x.dtype not in (torch.int64, torch.int32):
+            kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
+            raise TypeError(f"prompt must be a tensor of integers or a list of them, got {kind}")
+    if not given or any(x.ndim != 1 + (x is prompt) or 0 in x.shape for x in given):
+        shapes = [tuple(x.shape) for x in given]
+        raise ValueError(f"prompt must be (B, T) or a list of (T,), none of them 0, got {shapes}")
+    return list(prompt)
 
 
 def top_k_filter(logits: Tensor, top_k: int) -> Tensor:
@@ -131,7 +133,7 @@ class _Reader:
         """(B, V) after tokens (B, T), which begin with those of the call before."""
         n, options = tokens.shape[1], {}
         if self.limit is not None and n > self.limit:
-            # Each token's position is another than before, so that nothing stored is of use.
+            # Every token has moved to another position, so the cache is of no use.
             tokens, self.cache = tokens[:, -self.limit :], None
         if self.cache is not None:
             tokens, self.n_read, options = tokens[:, self.n_read :], n, {"cache": self.cache}
@@ -155,10 +157,8 @@ def _draw(logits, temperature, top_k, top_p, rng) -> Tensor:
     # In float64 on the CPU, one seed draws the same tokens whatever the device.
     scaled = logits.cpu().double()
     scaled = (scaled - scaled.amax(-1, keepdim=True)) / temperature  # ≤ 0: no overflow
-    if top_k is not None:
-        scaled = top_k_filter(scaled, top_k)
-    if top_p is not None:
-        scaled = top_p_filter(scaled, top_p)
+    scaled = scaled if top_k is None else top_k_filter(scaled, top_k)
+    scaled = scaled if top_p is None else top_p_filter(scaled, top_p)
     return torch.multinomial(scaled.softmax(-1), 1, generator=rng)[:, 0].to(logits.device)
 
 
