@@ -8,11 +8,12 @@ SHELL := /bin/bash
 PYTHON ?= python3
 PORT ?= 0
 OPEN ?= 1
-CHAPTERS := $(sort $(wildcard chapters/*.ipynb))
 BIN := .venv/bin
 # Two processes on two cores: one thread each is faster and keeps float sums in one order.
 export OMP_NUM_THREADS ?= 1
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
+# What is imported is compiled once and kept; without it each chapter's kernel would compile torch.
+unexport PYTHONDONTWRITEBYTECODE
 
 # $(call pip,.venv,ARGUMENTS…): install with uv, the locked one where the machine has none, or with pip.
 define pip
@@ -20,7 +21,7 @@ define pip
 	  uv=$(1)/bin/uv; test -x $$uv || awk '/^[^ ]/ {p = /^uv==/} p' requirements.lock | \
 	    $(1)/bin/python -m pip install --quiet --require-hashes -r /dev/stdin 2>/dev/null || uv=; fi; \
 	if [ -n "$$uv" ]; then UV_FIND_LINKS="$${PIP_FIND_LINKS:-}" $$uv pip install --quiet \
-	  --compile-bytecode --python $(1)/bin/python $(2); \
+	  --python $(1)/bin/python $(2); \
 	else $(1)/bin/python -m pip install --quiet $(2); fi
 endef
 
@@ -128,9 +129,7 @@ test-form: .venv/.ready ## Form of the notebooks, and the exercises with their w
 
 .PHONY: test-notebooks
 test-notebooks: .venv/.ready ## Run every chapter and compare with its stored outputs
-	UNROLLED_STATIC=1 $(BIN)/python -m pytest --nbval --nbval-current-env \
-	  --nbval-sanitize-with chapters/tests/sanitize.cfg --nbval-cell-timeout=120 -q -n 2 \
-	  --dist loadscope -p no:cacheprovider $(CHAPTERS)
+	$(BIN)/python -m book.tools.notebooks.compare $(ONLY)
 
 .PHONY: test-colab
 test-colab: .venv/.ready .venv-colab/.ready ## With Colab's versions and the library's wheel: changed chapters, others in part
@@ -146,7 +145,7 @@ test-processors: .venv/.ready ## Compare the chapters as on an older processor, 
 
 .PHONY: test-browser
 test-browser: .venv/.ready html browser ## The built book in a real browser (SCREENSHOTS=1: pictures)
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup book/tests
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder book/tests
 
 .PHONY: bench
 bench: .venv/.ready ## Benchmarks, side by side in one run, as ratios

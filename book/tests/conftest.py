@@ -1,8 +1,8 @@
 """The built book, served from here and read by one real browser.
 
-A page is visited once in each of three views (desktop, dark, phone); everything the tests ask about
-is noted down during the visit. With SCREENSHOTS=1 in the environment a picture of each goes to
-`screenshots/`, for a person to look at.
+A page is visited once in each of three views (desktop, dark, phone); what the tests ask about is
+noted down during the visit, and what they try by hand they try on the page that is still open. With
+SCREENSHOTS=1 in the environment a picture of each goes to `screenshots/`, for a person to look at.
 """
 
 from __future__ import annotations
@@ -32,16 +32,36 @@ FLAGS = (
     " --disable-background-networking --disable-component-update --disable-sync"
 )
 # Tens of thousands of elements would take axe minutes: of the coloured words in code each colour is
-# looked at three times, and of a formula what a screen reader meets, its hidden MathML.
+# looked at three times, and of a formula what a screen reader meets, the text of its hidden MathML.
 THIN = """() => {
   document.querySelectorAll("mjx-math").forEach(math => math.replaceChildren());
+  document.querySelectorAll("mjx-assistive-mml math").forEach(m => m.textContent = m.textContent);
   const seen = {};
   for (const word of document.querySelectorAll("pre span[class]")) {
     seen[word.className] = (seen[word.className] || 0) + 1;
     if (seen[word.className] > 3) word.replaceWith(...word.childNodes);
   }
 }"""
-RUN_AXE = "axe.run(document, {resultTypes: ['violations'], preload: false}).then(r => r.violations)"
+# The contrast of a text takes axe 2 ms. Of texts that look alike, on the same ground, in elements
+# of one kind, three are looked at; of what a reader fills in, all.
+LOOK = """() => {
+  const ground = new Map(), seen = {};
+  for (const e of document.querySelectorAll("*")) {
+    const s = getComputedStyle(e);
+    const own = [s.backgroundColor, s.backgroundImage, s.opacity, s.filter, s.position].join();
+    ground.set(e, `${ground.get(e.parentNode) ?? ""}/${own}`);
+    const says = [...e.childNodes].some(n => n.nodeType === Node.TEXT_NODE && n.data.trim());
+    if (!says && !e.matches("input, select, textarea") || !e.getClientRects().length) continue;
+    const kind = [e.tagName, e.className, s.color, s.fontSize, s.fontWeight, ground.get(e)].join();
+    seen[kind] = (seen[kind] || 0) + 1;
+    if (!says || seen[kind] <= 3) e.dataset.look = "";
+  }
+  axe.configure({rules: [{id: "color-contrast", selector: "[data-look]"}]});
+}"""
+# In the dark only the colours are others than on the desktop.
+RUN_AXE = """view => axe.run(document, {resultTypes: ["violations"], preload: false,
+  ...(view === "dark" ? {runOnly: ["color-contrast", "link-in-text-block"]} : {}),
+}).then(r => r.violations)"""
 # Whatever scrolls sideways must be reachable by keyboard; axe sees it only on the whole page.
 STUCK = """() => [...document.querySelectorAll("main *")].filter(e =>
   e.scrollWidth > e.clientWidth + 1 && e.clientWidth && e.tabIndex < 0 &&
@@ -100,10 +120,23 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests of a page in one worker, which visits it once."""
+    """All tests of a page one after the other in one worker, which visits it once; big ones first.
+
+    Tests that belong to no page come last.
+    """
+
+    def page(item: pytest.Item) -> str:
+        name = item.callspec.params.get("name", "") if hasattr(item, "callspec") else ""
+        return name if name in found else "others"
+
+    found = pages()
+    items.sort(key=lambda item: (-_size(page(item)), page(item)))
     for item in items:
-        page = getattr(item, "callspec", None) and item.callspec.params.get("name")
-        item.add_marker(pytest.mark.xdist_group(page or "others"))
+        item.add_marker(pytest.mark.xdist_group(page(item)))
+
+
+def _size(name: str) -> int:
+    return (SITE / name).stat().st_size if name != "others" else 0
 
 
 @pytest.fixture(scope="session")
@@ -131,31 +164,41 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def open_page(browser: Browser, address: str) -> Iterator[Callable[..., Page]]:
-    """Open a path of the book in a view, with all formulas set; one tab for each view."""
+def tabs(browser: Browser) -> Iterator[dict[str, Page]]:
+    """One tab for each view."""
     contexts = {view: browser.new_context(**options) for view, options in VIEWS.items()}
-    tabs = {view: context.new_page() for view, context in contexts.items()}
-
-    def go(path: str, view: str = "desktop") -> Page:
-        tab = tabs[view]
-        tab.goto(f"{address}/{path}", wait_until="load")
-        tab.evaluate("window.MathJax?.startup?.promise")
-        tab.evaluate("document.fonts.ready.then(() => 0)")
-        return tab
-
-    yield go
+    yield {view: context.new_page() for view, context in contexts.items()}
     for context in contexts.values():
         context.close()
 
 
 @pytest.fixture(scope="session")
-def visit(open_page: Callable[..., Page]) -> Callable[[str, str], Visit]:
+def open_page(tabs: dict[str, Page], address: str) -> Callable[..., Page]:
+    """Open a path of the book in a view, with all formulas set.
+
+    again=False: the page as the test before left it, where it is still open.
+    """
+
+    def go(path: str, view: str = "desktop", *, again: bool = True) -> Page:
+        tab = tabs[view]
+        if not again and tab.url == f"{address}/{path}":
+            return tab
+        tab.goto(f"{address}/{path}", wait_until="load")
+        tab.evaluate("window.MathJax?.startup?.promise")
+        tab.evaluate("document.fonts.ready.then(() => 0)")
+        return tab
+
+    return go
+
+
+@pytest.fixture(scope="session")
+def visit(tabs: dict[str, Page], open_page: Callable[..., Page]) -> Callable[[str, str], Visit]:
     """The visit to a page in a view; paid for once."""
 
     @functools.cache
     def of(path: str, view: str) -> Visit:
         seen = Visit(path)
-        tab = open_page("search.html", view)
+        tab = tabs[view]
         tab.goto("about:blank")  # what another page still asks for is not this one's
         note = {
             "request": lambda request: seen.requests.append(request.url),
@@ -181,7 +224,8 @@ def visit(open_page: Callable[..., Page]) -> Callable[[str, str], Visit]:
             tab.screenshot(path=SCREENSHOTS / picture, quality=80, full_page=True)
         tab.add_script_tag(path=AXE)
         tab.evaluate(THIN)
-        for violation in tab.evaluate(RUN_AXE):
+        tab.evaluate(LOOK)
+        for violation in tab.evaluate(RUN_AXE, view):
             nodes = violation["nodes"]
             if violation["id"] == "empty-table-header":  # axe does not read MathML, readers do
                 nodes = [n for n in nodes if not tab.query_selector(f"{n['target'][0]} math")]

@@ -109,7 +109,7 @@ def state(figure) -> tuple[str, str, str]:
 
 @pytest.mark.parametrize("name", [n for n in PAGES if soup(n).select(".u-explore")])
 def test_every_moving_figure_moves_by_keyboard(name, open_page):
-    page = open_page(name)
+    page = open_page(name, again=False)
     for figure in page.query_selector_all(".u-explore"):
         axes = figure.query_selector_all("[data-axis]")
         assert axes, "a figure that moves has a control"
@@ -126,7 +126,7 @@ def test_every_moving_figure_moves_by_keyboard(name, open_page):
 
 @pytest.mark.parametrize("name", [n for n in PAGES if soup(n).select(FIGURES)])
 def test_no_figure_is_a_white_slab_on_a_dark_page(name, open_page):
-    page = open_page(name, "dark")
+    page = open_page(name, "dark", again=False)
     for figure in page.query_selector_all(FIGURES):
         picture = Image.open(io.BytesIO(figure.screenshot())).convert("L")
         bright = sum(picture.histogram()[225:]) / (picture.width * picture.height)
@@ -135,7 +135,7 @@ def test_no_figure_is_a_white_slab_on_a_dark_page(name, open_page):
 
 @pytest.mark.parametrize("name", [n for n in PAGES if soup(n).select(".u-explore")])
 def test_print_has_the_still_and_no_controls(name, open_page):
-    page = open_page(name, "dark")
+    page = open_page(name, "dark", again=False)
     page.emulate_media(media="print")
     try:
         for figure in page.query_selector_all(".u-explore"):

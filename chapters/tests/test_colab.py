@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from book.tools.notebooks import CHAPTERS, ROOT, chapter_paths, colab, read
 from book.tools.notebooks.slices import figure_cells, needed
@@ -93,3 +96,12 @@ def test_the_committed_record_names_chapters_that_are_there():
     stems = {path.stem for path in chapter_paths()}
     assert set(colab.known(colab.RECORD)) <= stems, "renew it with: make test-colab-all"
     assert colab.RECORD.is_relative_to(ROOT)
+
+
+def test_the_longest_chapters_start_first_and_new_ones_before_them(tmp_path, monkeypatch):
+    record = {"01_a": [1.0, 2.0], "02_b": [], "07_c": [9.0]}
+    entries = {stem: {"seconds": dict(enumerate(times))} for stem, times in record.items()}
+    (tmp_path / "colab.json").write_text(json.dumps(entries), "utf8")
+    monkeypatch.setattr(colab, "RECORD", tmp_path / "colab.json")
+    given = [Path(f"{stem}.ipynb") for stem in (*record, "09_new")]
+    assert [path.stem for path in colab.longest_first(given)] == ["09_new", "07_c", "01_a", "02_b"]

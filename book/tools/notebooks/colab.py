@@ -19,10 +19,12 @@ import ast
 import hashlib
 import importlib.util
 import json
+import math
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree
@@ -127,6 +129,16 @@ def known(path: Path) -> dict[str, dict]:
     return json.loads(path.read_text("utf8")) if path.exists() else {}
 
 
+def longest_first(chapters: Iterable[Path]) -> list[Path]:
+    """The chapters by the seconds of their slow cells, as recorded; a new one stands first."""
+    record = known(RECORD)
+
+    def seconds(path: Path) -> float:
+        return sum(record[path.stem]["seconds"].values()) if path.stem in record else math.inf
+
+    return sorted(chapters, key=seconds, reverse=True)
+
+
 # ---- running -----------------------------------------------------------------------------------
 
 
@@ -158,12 +170,8 @@ def run(notebooks: dict[str, NotebookNode]) -> tuple[int, dict[str, dict[str, fl
         command = [
             *(COLAB, "-m", "pytest", "-q", "--nbval-lax", "--nbval-current-env"),
             *("--nbval-cell-timeout=120", "-p", "no:cacheprovider", "-n", "2"),
-            *(
-                "--dist",
-                "loadscope",
-                "--junitxml=times.xml",
-                *sorted(f"{s}.ipynb" for s in notebooks),
-            ),
+            *("--dist", "loadscope", "--no-loadscope-reorder", "--junitxml=times.xml"),
+            *longest_first(Path(f"{stem}.ipynb") for stem in notebooks),
         ]
         code = subprocess.run(command, cwd=folder).returncode
         return code, _seconds(Path(folder, "times.xml"), notebooks)

@@ -11,14 +11,13 @@ older one's instructions; elsewhere the two runs with them say nothing new.
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import time
 
 from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 
-from book.tools.notebooks import ROOT, chapter_paths
+from book.tools.notebooks import chapter_paths
+from book.tools.notebooks.compare import compare
 
 CELL_TIMEOUT = 600  # seconds; two processes with two threads each share the machine
 
@@ -42,25 +41,14 @@ def older() -> dict[str, str]:
     }
 
 
-def run(chapters: list[str], more: dict[str, str], threads: int) -> int:
-    """The exit code of comparing the chapters in an environment with these variables."""
-    command = [
-        *(sys.executable, "-m", "pytest", "-q", "--nbval", "--nbval-current-env"),
-        *("--nbval-sanitize-with", "chapters/tests/sanitize.cfg", "-p", "no:cacheprovider"),
-        *(f"--nbval-cell-timeout={CELL_TIMEOUT}", "-n", "2", "--dist", "loadscope", *chapters),
-    ]
-    names = ("OMP", "MKL", "OPENBLAS")
-    fixed = {"UNROLLED_STATIC": "1"} | {f"{name}_NUM_THREADS": str(threads) for name in names}
-    return subprocess.run(command, cwd=ROOT, env=os.environ | fixed | more).returncode
-
-
 def main() -> int:
-    chapters = [str(path) for path in chapter_paths(sys.argv[1:])]
+    chapters = chapter_paths(sys.argv[1:])
     results = {}
     for name, more in {"an older processor": older(), "this processor": {}}.items():
         for threads in (1, 2):
             begin = time.monotonic()
-            code = run(chapters, more, threads)
+            fixed = {f"{name}_NUM_THREADS": str(threads) for name in ("OMP", "MKL", "OPENBLAS")}
+            code = compare(chapters, more | fixed, CELL_TIMEOUT)
             seconds = time.monotonic() - begin
             what = f"{name}, {threads} thread{'s' if threads > 1 else ''}"
             results[what] = f"{'FAILED' if code else 'passed'} in {seconds:.0f} s"
