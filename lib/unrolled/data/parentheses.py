@@ -7,21 +7,21 @@ One colour is the plain "(" = 0 and ")" = 1; five colours are the ten symbols wi
 >>> is_balanced([0, 3, 6, 9]), is_balanced([0, 3, 9, 6])
 (True, False)
 
-The kinds of wrong strings, each as long as the right one it was, and what is enough to find them:
+A wrong string is as long as the right one it was made from. Its faults, and what finds them:
 
 unbalance  One opener made its closer, or the other way round. Solved by counting openers against
            closers: no colours, no order.
 recolour   One symbol takes another colour and stays an opener or a closer. Solved by counting each
            colour by itself, without order.
 shuffle    The symbols in random order. All counts are right, but order without colour nearly
-           solves it: of all shuffles of n pairs one in n + 1 keeps the depth from falling below 0.
+           solves it: only in one of n + 1 shuffles of n pairs does the depth stay at 0 or above.
 invert     A matching pair at depth one trades places: "(w)" becomes ")w(". All counts are right.
-           Solved by noticing that the depth falls below 0, without colour.
+           Solved without colour: the depth falls below 0.
 swap       Two closers of different colour trade places. Counts and depths are right; the open
            colours must be remembered. Yet neighbours give most away: an opener directly before a
            closer of another colour occurs in all of them at two pairs, in four of five at fifteen.
-deep       A swap of two closers neither of which stands right after an opener. No two neighbours
-           give it away: the colour must be carried across what stands between.
+deep       A swap of two closers that both follow a closer. No two neighbours give it away: the
+           colour must be carried across the symbols between.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def balanced(
     """n balanced strings (n, 2·pairs): every shape equally likely, every colour independently.
 
     By the cycle lemma (Dvoretzky & Motzkin, 1947): of the 2·pairs + 1 rotations of a string of
-    `pairs` steps up and pairs + 1 down, just one stays at 0 or above until its last step. It starts
-    after the lowest point's first visit.
+    `pairs` steps up and pairs + 1 down, exactly one stays at 0 or above until its last step. It
+    starts right after the original first reaches its lowest point.
     """
     for name, value in (("n", n), ("pairs", pairs), ("n_colours", n_colours)):
         whole(name, value)

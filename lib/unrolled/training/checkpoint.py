@@ -16,11 +16,11 @@ FORMAT = "unrolled checkpoint 1"
 def save(to: str | Path | BinaryIO, contents: dict, *, config: dict | None = None) -> None:
     """Write contents and config to a path or an open binary file.
 
-    contents, config: numbers, strings, tensors, and tuples, lists and dicts of these. What was at a
-    path stays until all of the new is on the disk: a process killed at any moment leaves the old
-    file or the new one, and at worst the unfinished `.<name>.tmp` beside it, which the next save
-    overwrites; two processes must not save to one path. Raises TypeError for a value that could not
-    be loaded again without running code.
+    contents, config: numbers, strings, tensors, and tuples, lists and dicts of these. The old file
+    stays until the new one is whole on the disk: a process killed at any moment leaves one of them,
+    and at worst the unfinished `.<name>.tmp` beside it, which the next save overwrites. Two
+    processes must not save to one path. Raises TypeError for a value that could not be loaded again
+    without running code.
     """
     everything = {"format": FORMAT, "config": config or {}, "contents": contents}
     if hasattr(to, "write"):
@@ -43,7 +43,12 @@ def save(to: str | Path | BinaryIO, contents: dict, *, config: dict | None = Non
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    _sync_folder(path.parent)
+    with contextlib.suppress(OSError):  # not every system lets a folder be synced
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # the rename survives a power cut
+        finally:
+            os.close(folder)
 
 
 def load(source: str | Path | BinaryIO, *, config: dict | None = None) -> dict:
@@ -88,13 +93,3 @@ def check_config(source: object, found: dict, expected: dict) -> None:
     ]
     if differences:
         raise ValueError(f"{source} belongs to another configuration: {'; '.join(differences)}")
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename survive a power cut, where the system lets a folder be synced."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -346,7 +346,7 @@ def generators(device: torch.device) -> dict[str, torch.Generator]:
 
 @contextlib.contextmanager
 def fork_rng(seed: int | None, device: torch.device) -> Iterator[None]:
-    """Within, torch's default generators start from seed (None: go on); after it, as before."""
+    """Within, torch's default generators start from seed, if given; after it, all is as before."""
     before = {generator: generator.get_state() for generator in generators(device).values()}
     try:
         for generator in before if seed is not None else ():
