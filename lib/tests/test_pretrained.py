@@ -451,5 +451,11 @@ def test_a_family_goes_into_a_model_of_its_form():
             load(other, given, "gpt2")
 
 
+def test_a_block_with_a_source_takes_no_weights_of_a_family_without():
+    block = Block(small_gpt2()[0].config, causal=True, cross=True)
+    with pytest.raises(ValueError, match=r"this family has no (norm_)?cross"):
+        load(block, {}, "gpt2")
+
+
 def test_every_family_is_tested():
     assert {family for family, *_ in CASES.values()} == set(FAMILIES)

@@ -110,8 +110,9 @@ def _check(q: Tensor, k: Tensor, v: Tensor) -> None:
 
 def _check_broadcast(scores: tuple[int, ...], **given: Tensor | None) -> None:
     for name, x in given.items():
-        sizes = () if x is None else zip(reversed(x.shape), reversed(scores), strict=False)
-        if any(n not in (1, m) for n, m in sizes) or (x is not None and x.ndim > len(scores)):
-            raise ValueError(f"{name} {tuple(x.shape)} does not broadcast to the scores {scores}")
+        shape = () if x is None else tuple(x.shape)
+        pairs = zip(reversed(shape), reversed(scores), strict=False)
+        if len(shape) > len(scores) or any(n not in (1, m) for n, m in pairs):
+            raise ValueError(f"{name} {shape} does not broadcast to the scores {scores}")
     if given["bias"] is not None and given["bias"].dtype == torch.bool:
         raise TypeError("a bias is added to the scores; booleans are a mask")

@@ -90,7 +90,8 @@ class MultiHeadAttention(nn.Module):
         its keys and values, computed at the first call. return_weights: also return the weights
         (B, H, T, S). Raises ValueError for another shape of x, source or mask.
         """
-        is_cross, source = source is not None, x if source is None else source
+        is_cross = source is not None
+        source = source if is_cross else x
         self._check(x, source, mask)
         q = self._split(self.q_proj(x), self.n_heads)  # (B, H, T, K)
         if is_cross and cache is not None and cache.length:

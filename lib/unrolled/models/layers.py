@@ -1,4 +1,4 @@
-"""What stands around attention in a block: norms and the feed-forward layer, from chapter 18."""
+"""The parts of a block besides attention, which chapter 18 derives: norms, feed-forward layer."""
 
 from __future__ import annotations
 
@@ -59,8 +59,10 @@ class LayerNorm(RMSNorm):
     An `RMSNorm` of x − mean, and a bias, which begins at 0. Source: Ba, Kiros & Hinton (2016).
     """
 
-    def __init__(self, width: int, *, bias: bool = True, **options):
-        super().__init__(width, **options)
+    def __init__(
+        self, width: int, *, eps: float = NORM_EPS, bias: bool = True, implementation: str = "auto"
+    ):
+        super().__init__(width, eps=eps, implementation=implementation)
         self.bias = nn.Parameter(torch.zeros(width)) if bias else None
 
     def _formula(self, x: Tensor) -> Tensor:

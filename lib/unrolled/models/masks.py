@@ -1,4 +1,4 @@
-"""Masks: who may attend to whom, which chapter 15 derives. Boolean, True = may attend.
+"""Masks: which keys a query may attend to. Chapter 15 derives them. Boolean, True = may attend.
 
 Queries stand in rows, keys in columns; a mask broadcasts to (B, H, T, S). Several of them are
 combined by `combine`, a logical and; `prepare` makes one ready for all layers of a forward pass.

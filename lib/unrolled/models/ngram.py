@@ -47,7 +47,7 @@ class NGram:
         discount: float | Sequence[float] | None = None,
         modified: bool = False,
     ):
-        """order: at most that of the counts, which is the default and may serve several models.
+        """counts: may serve several models. order: at most that of the counts, the default.
 
         alpha: what "additive" adds, default 1. discount: D, or one D per order beginning with the
         unigrams; estimated when left out, three per order with `modified`: `estimated_discounts`.
@@ -57,7 +57,7 @@ class NGram:
         self.counts, self.smoothing, self.order = counts, smoothing, order
         self.vocab_size, self.bos, self.eos = counts.vocab_size, counts.bos, counts.eos
         self.interpolates = smoothing in ("absolute", "kneser-ney")
-        discounts = self._check_options(alpha, discount, modified)
+        discounts = self._discounts_of_orders(alpha, discount, modified)
         self._uniform = np.where(np.arange(self.vocab_size) == self.bos, 0.0, 1.0)
         self._uniform /= self._uniform.sum()
         self.discounts = np.zeros((order, 3))  # D for a count of 1, of 2, of 3 and more
@@ -170,8 +170,10 @@ class NGram:
         rows = self.counts.context_rows(check_ids(contexts, 0, self.vocab_size, "contexts"))[-1]
         return self._gamma[contexts.shape[1]][rows]
 
-    def _check_options(self, alpha, discount, modified) -> Sequence[float | None]:
-        """The discount of each order, None for one to be estimated."""
+    def _discounts_of_orders(self, alpha, discount, modified) -> Sequence[float | None]:
+        """The discount of each order, None where it is to be estimated; ValueError for options that
+        do not go with the smoothing.
+        """
         one_of("smoothing", self.smoothing, SMOOTHINGS)
         if alpha is not None and self.smoothing != "additive":
             raise ValueError(f'alpha goes with "additive", got {self.smoothing!r}')
@@ -210,11 +212,10 @@ class NGram:
 def estimated_discounts(counts: np.ndarray, modified: bool) -> tuple[float, float, float]:
     """(D₁, D₂, D₃₊) from n₁ … n₄, how many n-grams of one order have the count 1 … 4.
 
-    Y = n₁ / (n₁ + 2n₂) for all three, or modified i − (i + 1) Y nᵢ₊₁ / nᵢ (Chen & Goodman 1999,
-    equation 26). Where n₁ or n₂ is 0: 1/2 for all. Modified follows KenLM's `--discount_fallback`:
-    1/2, 1, 3/2 where n₁, n₂ or n₃ is 0 or a D lies outside 0 … i; so n₄ = 0 gives D₃₊ = 3.
-    KenLM's lmplz enters the last n-gram (in its order of sorting) of each order but the highest
-    into n₁ … n₄ with its raw count instead of its continuation count; we do not copy that.
+    Y = n₁ / (n₁ + 2n₂) for all three, 1/2 where n₁ or n₂ is 0. Modified: i − (i + 1) Y nᵢ₊₁ / nᵢ
+    (Chen & Goodman 1999, equation 26), and as with KenLM's `--discount_fallback` 1/2, 1, 3/2 where
+    n₁, n₂ or n₃ is 0 or a D lies outside 0 … i. KenLM's lmplz enters the last n-gram it sorts of
+    each order but the highest into n₁ … n₄ with its raw count; we do not copy that.
     """
     n = np.bincount(np.minimum(counts, 5), minlength=6)
     y = n[1] / max(n[1] + 2 * n[2], 1)

@@ -190,7 +190,8 @@ def _number(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
     Key and position are sorted as one number as long as they fit into 63 bits.
     """
-    n, bits = len(keys), len(keys).bit_length()
+    n = len(keys)
+    bits = n.bit_length()
     if not n or int(keys.max()) >> (63 - bits):
         return np.unique(keys, return_inverse=True, return_counts=True)
     packed = np.sort(keys << bits | np.arange(n))

@@ -58,12 +58,17 @@ class RelativeBias(nn.Module):
     Short distances have a bucket each, longer ones share buckets that grow with the logarithm up
     to max_distance; what is farther shares the last. With bidirectional, half of the buckets are
     for keys after the query; without it those count as distance 0. The table (n_buckets, H) begins
-    with N(0, 0.02²). Raises ValueError for too few buckets and a max_distance too short for them.
+    with N(0, 0.02²). Raises ValueError for too few buckets or a max_distance too short for them.
     Source: Raffel et al. (2020), section 2.1, in the form of their code.
     """
 
     def __init__(
-        self, n_heads: int, *, n_buckets: int = 32, max_distance: int = 128, bidirectional=False
+        self,
+        n_heads: int,
+        *,
+        n_buckets: int = 32,
+        max_distance: int = 128,
+        bidirectional: bool = False,
     ):
         super().__init__()
         one_way = n_buckets // 2 if bidirectional else n_buckets

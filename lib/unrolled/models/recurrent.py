@@ -9,20 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unrolled.models.recurrent_cells import (
-    Cell,
-    ElmanCell,
-    GRUCell,
-    LSTMCell,
-    MinimalGatedCell,
-    State,
-    check_kind,
-    check_state,
-    hidden,
-)
+from unrolled.models.recurrent_cells import CELLS, Cell, ElmanCell, GRUCell, LSTMCell, State, hidden
 from unrolled.validate import one_of, real, whole
-
-CELLS = {"elman": ElmanCell, "minimal": MinimalGatedCell, "gru": GRUCell, "lstm": LSTMCell}
 
 
 class Recurrent(nn.Module):
@@ -52,9 +40,10 @@ class Recurrent(nn.Module):
     ):
         """input_size: D. hidden_size: H, per direction. cell: "elman", "minimal", "gru", "lstm" or
         a subclass of `Cell`. dropout: probability in [0, 1) with which, in training, an entry of a
-        layer's outputs is zeroed on its way to the next layer. options: of the cell.
+        layer's outputs is zeroed on its way to the next layer. options: of the cell, as
+        `forget_bias`. One seed gives the parameters of torch's module.
 
-        One seed gives the parameters of torch's module. Raises ValueError or TypeError for what is
+        Raises ValueError or TypeError for what is
         out of range, dropout without a next layer, "fused" without a kernel.
         """
         super().__init__()
@@ -84,27 +73,28 @@ class Recurrent(nn.Module):
         """(outputs, state): h of the last layer at every step, and the final state of every layer.
 
         x: (B, T, D) with the parameters' dtype. state: as returned, or None for zeros; tensors
-        (n_layers · directions, B, H) in the order of `cells`, a pair of them for the LSTM. mask:
-        bool (B, T), True where a sequence has a token: at least one, all on the left. What x holds
-        at padding changes nothing. outputs: (B, T, H · directions), zero at padding.
+        (n_layers · directions, B, H) in the order of `cells`, a pair of them for the LSTM; backward
+        cells begin with theirs at the end of each sequence. mask: bool (B, T), True where a
+        sequence has a token: at least one, all on the left. What x holds at padding changes
+        nothing. outputs: (B, T, H · directions), zero at padding.
         Raises ValueError or TypeError for a shape or dtype that does not fit.
         """
-        cell, weight = self.cells[0], self.cells[0].weight_ih
-        check_kind("the input", x, weight)
+        cell, dtype = self.cells[0], self.cells[0].weight_ih.dtype
+        cell.check_kind("the input", x)
         if x.ndim != 3 or x.shape[2] != self.input_size or 0 in x.shape:
             size = f"(B, T, {self.input_size})"
             raise ValueError(f"the input must be {size}, none of them 0, got {tuple(x.shape)}")
         batch = len(self.cells), len(x)
         state = cell.initial_state(*batch) if state is None else state
-        check_state(state, cell.n_states, (*batch, self.hidden_size), weight)
+        cell.check_state(state, *batch)
         # a state from inference mode cannot be saved for a backward pass, its copy can
-        state = _map(lambda s: s.to(weight.dtype, copy=True), state)
+        state = _map(lambda s: s.to(dtype, copy=True), state)
         lengths = None if mask is None else _lengths(x, mask)
         fused = self.implementation != "reference" and self._kernel() is not None
         run = self._fused if fused else self._reference
         device = x.device.type if torch.amp.is_autocast_available(x.device.type) else "cpu"
         with torch.autocast(device, enabled=False):
-            return run(x.to(weight.dtype), state, lengths)
+            return run(x.to(dtype), state, lengths)
 
     def _reference(self, x: Tensor, state: State, lengths: Tensor | None) -> tuple[Tensor, State]:
         """Layer by layer, direction by direction, step by step."""
@@ -132,8 +122,8 @@ class Recurrent(nn.Module):
         cell = self.cells[0]
         if type(cell) is ElmanCell:
             return torch.rnn_tanh if cell.nonlinearity == "tanh" else torch.rnn_relu
-        if type(cell) is GRUCell and cell.reset_after:
-            return torch.gru
+        if type(cell) is GRUCell:
+            return torch.gru if cell.reset_after else None
         return torch.lstm if type(cell) is LSTMCell else None
 
     def _fused(self, x: Tensor, state: State, lengths: Tensor | None) -> tuple[Tensor, State]:
@@ -142,16 +132,17 @@ class Recurrent(nn.Module):
         how = (weights, True, self.n_layers, self.dropout, self.training, self.bidirectional)
         if lengths is None:
             outputs, *end = self._kernel()(x, state, *how, True)  # True: batch first
-            return outputs, _as_state(end)
-        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, True, enforce_sorted=False)
-        state = _map(lambda s: s[:, packed.sorted_indices], state)
-        data, *end = self._kernel()(packed.data, packed.batch_sizes, state, *how)
-        packed = packed._replace(data=data)
-        outputs, _ = nn.utils.rnn.pad_packed_sequence(packed, True, total_length=x.shape[1])
-        return outputs, _map(lambda s: s[:, packed.unsorted_indices], _as_state(end))
+        else:
+            packed = nn.utils.rnn.pack_padded_sequence(x, lengths, True, enforce_sorted=False)
+            state = _map(lambda s: s[:, packed.sorted_indices], state)
+            data, *end = self._kernel()(packed.data, packed.batch_sizes, state, *how)
+            end = [s[:, packed.unsorted_indices] for s in end]
+            packed = packed._replace(data=data)
+            outputs, _ = nn.utils.rnn.pad_packed_sequence(packed, True, total_length=x.shape[1])
+        return outputs, end[0] if len(end) == 1 else tuple(end)
 
     def as_torch(self) -> nn.RNNBase:
-        """A torch.nn.RNN, GRU or LSTM that shares these very parameters, in the same order.
+        """A torch.nn.RNN, GRU or LSTM that shares these parameters, in the same order.
 
         So `stack.as_torch().load_state_dict(module.state_dict())` copies a module's weights here.
         Raises ValueError where torch has no such module.
@@ -188,12 +179,14 @@ def _run(cell: Cell, x: Tensor, state: State, present: Tensor | None, backward: 
     Padding leaves the state as it is. So the backward direction, which meets a sequence's padding
     first, still begins with the state it was given.
     """
-    projected, outputs = cell.project(x).unbind(0), [x] * len(x)
+    projected = cell.project(x).unbind(0)
+    outputs = [x] * len(x)
     for t in reversed(range(len(x))) if backward else range(len(x)):
         new, _ = cell.update(projected[t], state)
         if present is not None:
             new = _map(lambda n, s, t=t: n.where(present[t], s), new, state)
-        state, outputs[t] = new, hidden(new)
+        state = new
+        outputs[t] = hidden(state)
     stacked = torch.stack(outputs)
     return (stacked if present is None else stacked.masked_fill(~present, 0)), state
 
@@ -213,10 +206,6 @@ def _map(f, *states: State) -> State:
     if isinstance(states[0], tuple):
         return tuple(f(*tensors) for tensors in zip(*states, strict=True))
     return f(*states)
-
-
-def _as_state(tensors: list[Tensor]) -> State:
-    return tensors[0] if len(tensors) == 1 else tuple(tensors)
 
 
 def keras_gru_weights(

@@ -83,10 +83,32 @@ class Cell(nn.Module):
         return F.linear(h, self.weight_hh, self.bias_hh)
 
     def _check(self, x: Tensor, state: State) -> None:
-        check_kind("the input", x, self.bias_hh)
+        self.check_kind("the input", x)
         if x.shape[-1:] != (self.input_size,):
             raise ValueError(f"the input must be (..., {self.input_size}), got {tuple(x.shape)}")
-        check_state(state, self.n_states, (*x.shape[:-1], self.hidden_size), self.bias_hh)
+        self.check_state(state, *x.shape[:-1])
+
+    def check_state(self, state: State, *batch: int) -> None:
+        """Raise unless the state is like `initial_state(*batch)`."""
+        tensors = state if isinstance(state, tuple) else (state,)
+        shape, n = (*batch, self.hidden_size), self.n_states
+        if len(tensors) != n or not all(isinstance(s, Tensor) for s in tensors):
+            wanted = "a tensor h" if n == 1 else f"a tuple of {n} tensors, h first"
+            raise TypeError(f"the state must be {wanted}, got {type(state).__name__}")
+        for s in tensors:
+            if s.shape != shape:
+                raise ValueError(f"the state must have shape {shape}, got {tuple(s.shape)}")
+            self.check_kind("the state", s)
+
+    def check_kind(self, what: str, x: Tensor) -> None:
+        """TypeError unless x is a tensor of the parameters' dtype; any floating under autocast."""
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{what} must be a torch.Tensor, got {type(x).__name__}")
+        dtype = self.bias_hh.dtype
+        if x.dtype != dtype and not (
+            x.is_floating_point() and torch.is_autocast_enabled(x.device.type)
+        ):
+            raise TypeError(f"{what} has dtype {x.dtype}, the parameters {dtype}")
 
 
 class ElmanCell(Cell):
@@ -195,23 +217,4 @@ class LSTMCell(Cell):
         return (o * torch.tanh(c), c), (i, f, g, o)
 
 
-def check_state(state: State, n_states: int, shape: tuple[int, ...], like: Tensor) -> None:
-    """Raise unless the state is n_states tensors of that shape, like the parameter `like`."""
-    tensors = state if isinstance(state, tuple) else (state,)
-    if len(tensors) != n_states or not all(isinstance(s, Tensor) for s in tensors):
-        wanted = "a tensor h" if n_states == 1 else f"a tuple of {n_states} tensors, h first"
-        raise TypeError(f"the state must be {wanted}, got {type(state).__name__}")
-    for s in tensors:
-        if s.shape != shape:
-            raise ValueError(f"the state must have shape {tuple(shape)}, got {tuple(s.shape)}")
-        check_kind("the state", s, like)
-
-
-def check_kind(what: str, x: Tensor, like: Tensor) -> None:
-    """TypeError unless x is a tensor with the parameter's dtype, under autocast a floating one."""
-    if not isinstance(x, Tensor):
-        raise TypeError(f"{what} must be a torch.Tensor, got {type(x).__name__}")
-    if x.dtype != like.dtype and not (
-        x.is_floating_point() and torch.is_autocast_enabled(x.device.type)
-    ):
-        raise TypeError(f"{what} has dtype {x.dtype}, the parameters {like.dtype}")
+CELLS = {"elman": ElmanCell, "minimal": MinimalGatedCell, "gru": GRUCell, "lstm": LSTMCell}

@@ -96,7 +96,7 @@ class TransformerConfig:
         return self.position.startswith("rotary")
 
     def replace(self, **changes: object) -> TransformerConfig:
-        """The configuration with changes; what was None before is filled in anew."""
+        """The configuration with changes; what was None is filled in again."""
         return TransformerConfig(**self._given | changes)
 
 

@@ -35,7 +35,7 @@ _LLAMA = (
     "input_layernorm self_attn.q_proj self_attn.k_proj self_attn.v_proj self_attn.o_proj "
     "post_attention_layernorm mlp.gate_proj+mlp.up_proj mlp.down_proj"
 )
-_T5 = (  # {}: the last layer, 1 or, with cross-attention, 2
+_T5 = (  # {0}: the number of the last sub-layer, 1, or 2 after cross-attention
     "layer.0.layer_norm layer.0.SelfAttention.q layer.0.SelfAttention.k layer.0.SelfAttention.v "
     "layer.0.SelfAttention.o layer.{0}.layer_norm layer.{0}.DenseReluDense.wi"
     "|layer.{0}.DenseReluDense.wi_0+layer.{0}.DenseReluDense.wi_1 layer.{0}.DenseReluDense.wo "
@@ -48,7 +48,7 @@ _T5_CROSS = "layer.1.layer_norm " + " ".join(f"layer.1.EncDecAttention.{name}" f
 class Layout:
     """Their name of each of our modules.
 
-    "a+b": ours is a above b. "a|b": a in a plain, b in a gated feed-forward layer.
+    "a+b": ours is a, stacked on b. "a|b": a in a plain feed-forward layer, b in a gated one.
     """
 
     prefixes: tuple[str, ...] = ()  # what names begin with, or do not
@@ -58,12 +58,14 @@ class Layout:
     copies: tuple[str, ...] = ()  # other names under which the embedding's matrix is stored
 
     def source(self, module: str, config: TransformerConfig) -> tuple[list[str], Make]:
-        """Their modules from which ours is made, and how; KeyError where they have none."""
+        """Their modules from which ours is made, and how; ValueError where they have none."""
         names, name, prefix = self.outside | {"head": "lm_head"}, module, ""
         if match := re.fullmatch(r"(\w+)\.blocks\.(\d+)\.(.+)", module):
             stack, i, name = match.groups()
             theirs, block = self.blocks[stack]
             names, prefix = _block(block), f"{theirs}.{i}."
+        if name not in names:
+            raise ValueError(f"this family has no {module}")
         forms = names[name].split("|")
         parts = forms[-1 if config.activation in GATED else 0].split("+")
         return [prefix + part for part in parts], self.make.get(name, lambda x, config: x)

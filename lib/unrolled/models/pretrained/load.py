@@ -62,18 +62,25 @@ def load(
         if not torch.equal(given[name], given[embedding]):
             hint = ": build the model with tie_embeddings=False" if name == _HEAD else ""
             raise ValueError(f"{name} is another matrix than {embedding}{hint}")
-    made = {}
-    for ours, (names, make) in sources.items():
-        theirs, shape = [given[name] for name in names], own[ours].shape
-        try:
-            made[ours] = make(torch.cat(theirs) if theirs[1:] else theirs[0], model.config)
-        except (RuntimeError, IndexError):  # they cannot be put together or cut
-            made[ours] = None
-        if made[ours] is None or made[ours].shape != shape:
-            shapes = " and ".join(f"{name} {tuple(given[name].shape)}" for name in names)
-            raise ValueError(f"{shapes} cannot fill {ours} {tuple(shape)}")
+    made = {
+        ours: _convert(ours, own[ours], {name: given[name] for name in names}, make, model.config)
+        for ours, (names, make) in sources.items()
+    }
     for ours, tensor in made.items():
         own[ours].copy_(tensor)
+
+
+def _convert(ours: str, weight: Tensor, theirs: dict[str, Tensor], make, config) -> Tensor:
+    """Our weight from theirs, or ValueError with the shapes."""
+    parts = list(theirs.values())
+    try:
+        made = make(torch.cat(parts) if len(parts) > 1 else parts[0], config)
+    except (RuntimeError, IndexError):  # they cannot be put together or cut
+        made = None
+    if made is None or made.shape != weight.shape:
+        shapes = " and ".join(f"{name} {tuple(x.shape)}" for name, x in theirs.items())
+        raise ValueError(f"{shapes} cannot fill {ours} {tuple(weight.shape)}")
+    return made
 
 
 def _short_names(state_dict: Mapping[str, Tensor], prefixes: tuple[str, ...]) -> dict[str, Tensor]:
