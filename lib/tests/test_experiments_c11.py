@@ -80,7 +80,7 @@ def test_batches_hold_one_length_and_ask_for_the_verdict_at_the_end():
 
 @pytest.mark.parametrize(
     ("model", "block", "bias"),
-    [("LSTM", "f", 2.0), ("GRU", "z", 2.0), ("minimal gated", "z", -2.0)],
+    [("LSTM", "f", 2.0), ("GRU", "z", 2.0), ("minimal gated", "z", 2.0)],
 )
 def test_gates_begin_open_for_keeping(model, block, bias):
     cell = ParenthesesReader(model).recurrent.cells[0]
@@ -93,6 +93,14 @@ def test_gates_begin_open_for_keeping(model, block, bias):
     new = cell.step(torch.zeros(1, 10), state)
     memory = new[1] if model == "LSTM" else new
     assert torch.corrcoef(torch.cat([held, memory]))[0, 1] > 0.8
+
+
+@pytest.mark.parametrize("model", ["LSTM", "GRU", "minimal gated"])
+def test_an_arm_says_where_the_gates_begin(model, monkeypatch):
+    begun = []
+    monkeypatch.setattr(experiment, "_start", lambda model, cell, keep: begun.append(keep))
+    small(arms=(Arm(models=(model,), seeds=(0,)), Arm(models=(model,), seeds=(0,), keep=0.5)))
+    assert begun[:2] == [2.0, 0.5]
 
 
 def test_the_identity_network_begins_as_a_memory():

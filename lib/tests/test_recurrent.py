@@ -89,7 +89,7 @@ def line_per_gate(cell: Cell, x, state):
     if isinstance(cell, MinimalGatedCell):
         z = torch.sigmoid(from_x("z") + from_h("z", h))
         n = torch.tanh(from_x("n") + from_h("n", h))
-        return (1 - z) * h + z * n
+        return (1 - z) * n + z * h
     if isinstance(cell, GRUCell):
         r = torch.sigmoid(from_x("r") + from_h("r", h))
         z = torch.sigmoid(from_x("z") + from_h("z", h))
@@ -179,7 +179,7 @@ def test_minimal_gated_cell_by_hand():
     )
     x, h = torch.ones(1, 1), torch.full((1, 1), 2.0)
     close(cell.gate_values(x, h), {"z": torch.tensor([[0.75]]), "n": torch.tensor([[0.6]])}, 1e-15)
-    close(cell.step(x, h), torch.tensor([[0.25 * 2 + 0.75 * 0.6]]), 1e-15)
+    close(cell.step(x, h), torch.tensor([[0.25 * 0.6 + 0.75 * 2]]), 1e-15)
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ def test_the_gates_shown_are_those_that_make_the_step():
     assert tuple(gates) == gru.gates == ("r", "z", "n")
     close(gru.step(x, h), (1 - gates["z"]) * gates["n"] + gates["z"] * h, 0)
     z, n = minimal.gate_values(x, h).values()
-    close(minimal.step(x, h), (1 - z) * h + z * n, 0)
+    close(minimal.step(x, h), (1 - z) * n + z * h, 0)
 
 
 # --- stacks --------------------------------------------------------------------------------------

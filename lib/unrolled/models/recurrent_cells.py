@@ -130,15 +130,14 @@ class ElmanCell(Cell):
 
 
 class MinimalGatedCell(Cell):
-    """The smallest gated cell: one gate z decides how much of h is overwritten.
+    """The smallest gated cell: one gate z decides how much of h is kept.
 
         z_t = σ(x_t W_xzᵀ + h_{t−1} W_hzᵀ + b_z)
         n_t = tanh(x_t W_xnᵀ + h_{t−1} W_hnᵀ + b_n)        the candidate, also written h̄_t
-        h_t = (1 − z_t) h_{t−1} + z_t n_t
+        h_t = (1 − z_t) n_t + z_t h_{t−1}
 
-    Here z = 1 *writes*, as in Chung et al. (2014, equation 5); in `GRUCell`, which follows torch,
-    z = 1 *keeps*. It is a GRU without its reset gate, so not the "minimal gated unit" of
-    Zhou et al. (2016), whose one gate also resets.
+    It is a GRU without its reset gate, so not the "minimal gated unit" of Zhou et al. (2016), whose
+    one gate also resets.
     """
 
     gates = ("z", "n")
@@ -146,7 +145,7 @@ class MinimalGatedCell(Cell):
     def update(self, projected: Tensor, state: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
         z, n = (projected + self._from_h(state)).chunk(2, -1)
         z, n = torch.sigmoid(z), torch.tanh(n)
-        return (1 - z) * state + z * n, (z, n)
+        return (1 - z) * n + z * state, (z, n)
 
 
 class GRUCell(Cell):
