@@ -67,16 +67,16 @@ class Block(nn.Module):
             raise ValueError(f"positions are {self.config.position!r}: the block needs their bias")
         of_x = {"mask": mask, "bias": bias, "positions": positions, "cache": cache}
         of_source = {"source": source, "mask": source_mask, "cache": source_cache}
-        drop = self.dropout
-        if self.config.norm_first:
-            x = x + drop(self.attention(self.norm_attention(x), causal=self.causal, **of_x))
-            if self.cross is not None:
-                x = x + drop(self.cross(self.norm_cross(x), **of_source))
-            return x + drop(self.feed_forward(self.norm_feed_forward(x)))
-        x = self.norm_attention(x + drop(self.attention(x, causal=self.causal, **of_x)))
+        sublayers = [(self.norm_attention, self.attention, of_x | {"causal": self.causal})]
         if self.cross is not None:
-            x = self.norm_cross(x + drop(self.cross(x, **of_source)))
-        return self.norm_feed_forward(x + drop(self.feed_forward(x)))
+            sublayers.append((self.norm_cross, self.cross, of_source))
+        sublayers.append((self.norm_feed_forward, self.feed_forward, {}))
+        for norm, f, given in sublayers:
+            if self.config.norm_first:
+                x = x + self.dropout(f(norm(x), **given))
+            else:
+                x = norm(x + self.dropout(f(x, **given)))
+        return x
 
 
 def make_norm(config: TransformerConfig) -> nn.Module:

@@ -17,7 +17,7 @@ from torch import Tensor
 class LayerCache:
     """The keys and values of one attention, for `length` positions."""
 
-    length = 0
+    length: int = 0
     _storage: _Storage | None = None
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
