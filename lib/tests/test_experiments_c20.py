@@ -25,6 +25,8 @@ from unrolled.teaching.experiments import (
 from unrolled.teaching.experiments._climb import climb
 from unrolled.teaching.experiments.c20_authors import Classifier, Passages
 
+TESTS = c20_copy.tests(7)
+
 
 @pytest.fixture(scope="module")
 def copied():
@@ -35,7 +37,8 @@ def copied():
 
 
 def test_the_copying_can_be_recorded(copied, tmp_path):
-    record.save("c20_copy", **copied, seconds=1.0, folder=tmp_path)
+    fields = {name: field for name, field in copied.items() if name != "model"}
+    record.save("c20_copy", **fields, seconds=1.0, folder=tmp_path)
     assert record.load("c20_copy", tmp_path)["metrics"] == copied["metrics"]
 
 
@@ -52,6 +55,12 @@ def test_three_rows_over_the_same_seeds_at_the_rate_that_the_search_found(copied
     assert abs(transformer["parameters"] / lstm["parameters"] - 1) < 0.05
     ends = [p["step"] for p in copied["curve"] if p["model"] == "Transformer"]
     assert ends == [1, 2, 3, 4] * 2
+
+
+def test_the_model_that_ships_is_the_first_seed_s_transformer(copied):
+    transformer = copied["metrics"]["rows"][0]["by_seed"][0]
+    found = {where: c20_copy.score(copied["model"], batch) for where, batch in TESTS.items()}
+    assert found == {where: transformer[where] for where in TESTS}
 
 
 class Copier(nn.Module):

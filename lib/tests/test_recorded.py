@@ -31,6 +31,7 @@ from unrolled.teaching.experiments import (
     ladder_rnn,
     ladder_transformer,
     record,
+    trained,
 )
 from unrolled.teaching.experiments._climb import Course, Recipe, evaluate
 
@@ -174,6 +175,15 @@ def test_c20_the_first_point_of_a_copying_curve_comes_out_again(kind):
     with pytest.raises(Seen) as seen:
         c20_copy.train(kind, seed=0, look=look, **settings)
     assert seen.value.args[0]["bits"] == pytest.approx(wanted["bits"], abs=0.01)
+
+
+def test_c20_the_copier_that_ships_scores_as_the_recorded_seeds():
+    recorded, copier = record.load("c20_copy"), trained.load("c20_copy")
+    for where, batch in c20_copy.tests(recorded["config"]["n_looked"]).items():
+        seeds = [found[where] for found in recorded["metrics"]["rows"][0]["by_seed"]]
+        found = c20_copy.score(copier, batch)
+        assert found["exact"] == pytest.approx(np.mean([s["exact"] for s in seeds]), abs=0.02)
+        assert found["bits"] == pytest.approx(np.mean([s["bits"] for s in seeds]), abs=0.15)
 
 
 def test_c20_counting_words_names_as_many_authors_as_recorded(course):

@@ -85,7 +85,7 @@
     }
   }
 
-  const SHOWN = { "\n": "⏎", " ": "␣" }, SAID = { "\n": "new line", " ": "space" };
+  const SHOWN = { "\n": "↵", " ": "␣" }, SAID = { "\n": "new line", " ": "space" };
   const shown = (c) => SHOWN[c] || c, said = (c) => SAID[c] || c;
   const percent = (p) => `${(100 * p).toFixed(p < 0.1 ? 1 : 0)} %`;
 
@@ -116,7 +116,7 @@
       const text = find(".u-text");
       text.replaceChildren(...seen.map((c, j) => {
         const span = document.createElement("span");
-        span.textContent = c === "\n" && j ? "⏎\n" : shown(c);
+        span.textContent = c === "\n" && j ? "↵\n" : shown(c);
         span.style.setProperty("--a", j <= t ? `${Math.round(100 * Math.sqrt(weights[j]))}%` : "0%");
         if (j === t) span.className = "u-here";
         return span;
