@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import sys
@@ -71,6 +72,7 @@ def test_tensors_cross_with_their_dtype_and_without_their_graph():
     assert arrived.dtype == torch.float64
     assert not arrived.requires_grad
     torch.testing.assert_close(arrived, tensor.detach())
+    assert decode(encode(torch.ones(2, dtype=torch.float16))).dtype == torch.float16
     assert decode(encode(torch.ones(2, dtype=torch.bfloat16))).dtype == torch.float32
 
 
@@ -188,6 +190,15 @@ def test_the_entry_that_differs_most_is_named(array, place, data):
             np.array([0.1]),
             "right to the digits of float32 only; compute in float64",
         ),
+        (
+            np.array([1 / 3, 2000 / 3], dtype=np.float16),
+            np.array([1 / 3, 2000 / 3]),
+            "right to the digits of float16 only; compute in float64",
+        ),
+        (torch.tensor([1 / 3]).half(), np.array([1 / 3]), "right to the digits of float16 only"),
+        ([1], [1, 2], "has 1 part, expected 2"),
+        (np.ones(2), np.array([True, False]), "the numbers are float64, expected True or False"),
+        (np.ones(2), np.array([1, 0]), "the numbers are float64, expected whole ones (integers)"),
         (np.ones((2, 3)), [np.ones(3), np.zeros(3)], "at [1]: differs most at 0: got 1"),
         (5, {"a": 1}, "expected a dict"),
         ("cat", "hat", "got the string 'cat', expected the string 'hat'"),
@@ -226,6 +237,12 @@ def test_forms_of_the_same_value_agree(got, expected):
 def test_what_was_worked_out_by_hand_may_be_typed(typed):
     assert difference(typed, Fraction(4, 11), 1e-6, by_hand=True) is None
     assert difference(4 / 11, typed, 1e-6, by_hand=True) is None
+
+
+@pytest.mark.parametrize("typed", ["0.866", "−1/3", " 433/500 "])
+def test_a_typed_number_comes_back_as_it_was_typed(typed):
+    assert difference(typed, 0.5, by_hand=True) == f"{typed.strip()} is not right"
+    assert difference("0.67", 2 / 3, 1e-4, by_hand=True).startswith("0.67 is rounded; give ")
 
 
 @pytest.mark.parametrize("typed", ["1/0", "4:11", "1e999999999", "4/11/2", ""])
@@ -361,6 +378,20 @@ def test_a_file_that_lacks_a_part_is_refused_by_name(read, old, new, says):
     with pytest.raises(ValueError, match="c99_test/double") as error:
         read(DOUBLE.replace(old, new), "double", HEAD.replace(old, new))
     assert says in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("return 2 * x", "return 2 *", r"SyntaxError: invalid syntax (.*double\.py, line 15)"),
+        ("# a comment", "(", r"SyntaxError: .*double\.py, line \d+"),
+        ("lambda x: 3 * x", "triple", r"NameError: name 'triple' is not defined .*line 23\)"),
+        ("import numpy", "import numpie", r"ModuleNotFoundError: .*'numpie' .*line 5\)"),
+    ],
+)
+def test_a_file_that_does_not_run_is_refused_with_its_path_and_line(read, old, new, says):
+    with pytest.raises(ValueError, match=f"c99_test/double cannot be read: {says}"):
+        read(DOUBLE.replace(old, new), "double", HEAD.replace(old, new))
 
 
 @pytest.mark.parametrize(
@@ -681,6 +712,22 @@ def test_parts_go_by_their_names(read):
     assert examine(exercise, lambda x: [min(x), max(x)], 0).state == "passed"
 
 
+def test_a_half_written_tuple_is_judged_in_the_parts_that_are_written(read):
+    exercise = read(PAIR, "ends", WITH_SWAP)
+    lines = text_of(exercise, lambda x: (x[0], ...)).splitlines()
+    assert lines == [
+        "✗ ends: 0 of 2 tests passed; the first that fails:",
+        "  ends([2.0, 3.0, 1.0, 2.5])",
+        "  low: got 2, expected 1",
+        "  high: not written yet",
+        "  Likely cause: this low is the first entry.",
+    ]
+    assert text_of(exercise, lambda x: (..., max(x))) == "○ ends: low: not written yet"
+    assert text_of(exercise, lambda x: (..., ...)) == "○ ends: not written yet"
+    second = text_of(exercise, lambda x: (min(x) if 1.0 in x else 9.0, ...))
+    assert "low: got 9, expected" in second, "the first test has no fault but what is not written"
+
+
 def test_two_slips_are_both_named(read):
     def answer(x):
         first, last = x[0], max(x)
@@ -887,6 +934,21 @@ def test_a_folder_of_ones_own_has_the_same_form(folder, capsys):
         check("softmax_vjp", ..., folder=folder)
 
 
+def test_the_printed_folder_can_be_typed_back(folder, capsys):
+    odd = folder.rename(folder.parent / r"C:\new\table")
+    check("double", lambda x: 3 * x, folder=odd)
+    shown = capsys.readouterr().out.rpartition("folder=")[2].strip().removesuffix(")")
+    assert ast.literal_eval("".join(shown.split("\n    "))) == str(odd)
+
+
+def test_a_folder_whose_list_does_not_run_is_refused_by_name(folder):
+    (folder / "c07_backprop" / "__init__.py").write_text("order = (double,)\n")
+    with pytest.raises(
+        ValueError, match=r"__init__\.py does not run \(NameError: .*expected order"
+    ):
+        exercises.load("double", folder)
+
+
 def test_an_exercise_that_is_left_out_is_not_listed_but_can_be_loaded(folder):
     assert exercises.chapters(folder, "left_out") == {"c07_backprop": ("twice",)}
     assert exercises.load("twice", folder).name == "twice"
@@ -955,3 +1017,15 @@ def test_arguments_in_the_wrong_order_or_missing_are_explained():
 def test_by_hand_a_count_is_exact_and_a_small_number_not_near_to_another(expected, near, far):
     assert difference(near, expected, 5e-3, by_hand=True) is None
     assert difference(far, expected, 5e-3, by_hand=True) is not None
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (lambda: None, "returned None: is a `return` missing?"),
+        (lambda: ([[1], [-1]], [[1]]), "balance_weights returns a dictionary, not a tuple"),
+        (lambda: {"W_xh": [], "W_hh": [], "b_h": []}, "the dictionary has no w_y and no b_y"),
+    ],
+)
+def test_the_weights_set_by_hand_come_as_a_whole_dictionary(answer, says):
+    assert says in text_of(exercises.load("balance_weights"), answer)

@@ -13,6 +13,7 @@ has the same form; then chapters without a folder in F stay as they are.
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 import textwrap
@@ -67,7 +68,8 @@ def _keep_output(new: NotebookNode, old: NotebookNode | None) -> NotebookNode:
 def cells(exercise: Exercise, number: int) -> list[NotebookNode]:
     """The four cells: statement, starter, check, folded solution."""
     name, folder = exercise.name, exercise.path.parent.parent
-    elsewhere = "" if folder == exercises.HOME else f', folder="{folder}"'
+    path = json.dumps(str(folder), ensure_ascii=False)
+    elsewhere = "" if folder == exercises.HOME else f", folder={path}"
     made = [
         new_markdown_cell(statement(exercise, number)),
         new_code_cell(exercise.starter),

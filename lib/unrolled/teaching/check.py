@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import secrets
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ def check(
     if report.state == "failed" and not exercise.is_value and report.n_tests:
         own = getattr(answer, "__name__", "")
         shown = [f'"{name}"', own if own.isidentifier() else "…", f"seed={chosen}"]
-        shown += [] if folder is None else [f'folder="{folder}"']
+        shown += [] if folder is None else [f"folder={json.dumps(str(folder), ensure_ascii=False)}"]
         print(f"  The same inputs again: check({', '.join(shown)})")
 
 

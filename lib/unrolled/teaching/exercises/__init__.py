@@ -51,7 +51,11 @@ def _read(path: Path, changed: int) -> Exercise:
 
 
 def _names(path: Path, listed: str) -> tuple[str, ...]:
-    names = runpy.run_path(str(path)).get(listed, ())
+    try:
+        names = runpy.run_path(str(path)).get(listed, ())
+    except Exception as error:
+        says = f"{path} does not run ({type(error).__name__}: {error})"
+        raise ValueError(f'{says}; expected order = ("softmax", …)') from error
     if isinstance(names, str):
         raise ValueError(f"{listed} in {path} must be a tuple of names, got the text {names!r}")
     return tuple(names)

@@ -17,6 +17,7 @@ _FRACTION = re.compile(rf"\s*[-+]?{_NUMBER}\s*(/\s*{_NUMBER}\s*)?")
 _LONGEST = 99  # characters of a number that somebody has typed
 _SMALL = 12  # entries of an array that is printed whole
 _WIDTH = 74  # columns of a line that is printed
+_COARSE = {"float16": 1e-2, "float32": 1e-5}  # how near a result is that was right but for these
 
 
 def describe(value: Any) -> str:
@@ -98,7 +99,8 @@ class _Comparison:
         if (got.dtype.kind == "U") != (expected.dtype.kind == "U"):
             return f"{_where(at)}the entries are {got.dtype}, expected {expected.dtype}"
         if expected.dtype.kind in "iub" and got.dtype.kind in "fc":
-            return f"{_where(at)}the numbers are {got.dtype}, expected whole ones (integers)"
+            wanted = "True or False" if expected.dtype.kind == "b" else "whole ones (integers)"
+            return f"{_where(at)}the numbers are {got.dtype}, expected {wanted}"
         if expected.dtype.kind == "U":
             wrong = got != expected
             gap = wrong.astype(float)
@@ -109,8 +111,8 @@ class _Comparison:
                 gap = np.abs(got.astype(complex) - expected.astype(complex))
         if not wrong.any():
             return None
-        coarse = expected.dtype == np.float64 and got.dtype in (np.float16, np.float32)
-        if coarse and np.allclose(got, expected, 1e-5, 1e-5, equal_nan=True):
+        near = _COARSE.get(got.dtype.name) if expected.dtype == np.float64 else None
+        if near and np.allclose(got, expected, near, near, equal_nan=True):
             return f"{_where(at)}right to the digits of {got.dtype} only; compute in float64"
         return self._worst(got, expected, wrong, gap, at) + self._both(got, expected)
 
@@ -145,7 +147,8 @@ class _Comparison:
         if not isinstance(got, (list, tuple)):
             return f"{_where(at)}got {describe(got)}, expected {describe(expected)}"
         if len(got) != len(expected):
-            return f"{_where(at)}has {len(got)} parts, expected {len(expected)}"
+            parts = "part" if len(got) == 1 else "parts"
+            return f"{_where(at)}has {len(got)} {parts}, expected {len(expected)}"
         parts = enumerate(zip(got, expected, strict=True))
         found = _first(self.of(g, e, f"{at}[{i}]") for i, (g, e) in parts)
         mine, right = _array_of_numbers(got), _array_of_numbers(expected)
@@ -167,6 +170,7 @@ class _Comparison:
             wanted = "a number" if self.by_hand else describe(expected)
             return f"{_where(at)}got {describe(got)}, expected {wanted}"
         size, tol = _as_float(number), self.tolerance
+        shown = got.strip() if isinstance(got, str) else number  # as it was typed
         slack = tol
         if self.by_hand and isinstance(expected, int):  # a count is exact
             tol = slack = 0.0
@@ -175,12 +179,12 @@ class _Comparison:
         if np.isclose(size, float(expected), rtol=tol, atol=slack, equal_nan=True):
             return None
         if (self.by_hand or self.rounded) and _is_rounded(size, float(expected)):
-            return None if self.rounded else f"{_where(at)}{self._too_coarse(number, expected)}"
+            return None if self.rounded else f"{_where(at)}{self._too_coarse(shown, expected)}"
         if isinstance(number, float) and not isfinite(number):
             return f"{_where(at)}is not finite: {self._pair(number, expected)}"
-        return f"{_where(at)}{self._pair(number, expected)}"
+        return f"{_where(at)}{self._pair(shown, expected)}"
 
-    def _too_coarse(self, number: float | Fraction, expected: float | Fraction) -> str:
+    def _too_coarse(self, number: float | Fraction | str, expected: float | Fraction) -> str:
         whole = float(expected).is_integer()
         digits = "all digits" if whole else f"{ceil(-log10(self.tolerance))} digits or a fraction"
         return f"{_short(number, 8)} is rounded; give {digits}"

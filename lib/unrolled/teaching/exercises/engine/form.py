@@ -48,6 +48,7 @@ import inspect
 import json
 import re
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -129,13 +130,31 @@ class Exercise:
 
     @staticmethod
     def read(path: str | Path) -> Exercise:
-        """Run and read the file of an exercise; ValueError names the file and what it lacks."""
+        """Run and read the file of an exercise.
+
+        ValueError names the file and what it lacks, or where running it raised an error.
+        """
         path = Path(path).resolve()
         spec = importlib.util.spec_from_file_location(f"{path.parent.name}.{path.stem}", path)
         module = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = module  # where a dataclass in the file looks for itself
-        spec.loader.exec_module(module)
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:
+            raise ValueError(_does_not_run(path, error)) from error
         return _read(path, vars(module))
+
+
+def _does_not_run(path: Path, error: Exception) -> str:
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        lines.append(error.lineno)
+    where = f"{path}, line {lines[-1]}" if lines else str(path)
+    says = error.msg if isinstance(error, SyntaxError) else error
+    return (
+        f"exercise {path.parent.name}/{path.stem} cannot be read: {type(error).__name__}: {says}"
+        f" ({where}); the file is a Python module that runs from top to bottom"
+    )
 
 
 def _read(path: Path, found: dict[str, Any]) -> Exercise:

@@ -25,6 +25,8 @@ from unrolled.teaching.exercises.engine.wire import decode, encode
 
 Outcome = dict[str, Any]
 
+_NOT_YET = "not written yet"
+
 # What Python, numpy and torch say of a `...` that is used as a value; all three also speak of an
 # ellipsis where an index or an einsum is wrong, and that is an error like any other.
 _USES_ELLIPSIS = re.compile(r"'ellipsis'|(of|type|not|to) ellipsis")
@@ -136,9 +138,12 @@ def mark(
     n, n_passed = len(calls), complaints.count([])
     if n_passed == n:
         return Report(exercise.name, "passed", (_all_passed(n),), n, n)
-    first = next(i for i, found in enumerate(complaints) if found)
-    if _unwritten(outcomes[first]):
-        return Report(exercise.name, "unwritten", ("not written yet",), n_passed, n)
+    failing = [i for i, found in enumerate(complaints) if found]
+    judged = [i for i in failing if not all(line.endswith(_NOT_YET) for line in complaints[i])]
+    first = failing[0]
+    if complaints[first] == [_NOT_YET] or not judged:
+        return Report(exercise.name, "unwritten", tuple(complaints[first]), n_passed, n)
+    first = judged[0]
     lines = [f"{n_passed} of {n} tests passed; the first that fails:"]
     lines += [*_show_call(exercise, calls[first]), *complaints[first]]
     lines += _causes(exercise, calls, outcomes, expected, planned)
@@ -153,8 +158,8 @@ def _all_passed(n: int) -> str:
 
 def _complaints(exercise: Exercise, call: Call, outcome: Outcome, expected: Outcome) -> list[str]:
     """The lines that say what is wrong with the outcome of a call; none if it is right."""
-    if _unwritten(outcome):
-        return ["not written yet"]
+    if _unwritten(outcome) and not _half_written(exercise, outcome, expected):
+        return [_NOT_YET]
     if "error" in outcome or "error" in expected:
         return _error_complaints(outcome, expected)
     got, right = decode(outcome["value"]), decode(expected["value"])
@@ -181,7 +186,12 @@ def _differences(exercise: Exercise, got: Any, right: Any, tolerance: float) -> 
         form = f"the tuple ({names})" if exercise.outputs else f"a dict with the keys {names}"
         found = difference(got, right, tolerance) if isinstance(got, dict) else None
         return [found or f"got {describe(got)}, expected {form}"]
-    return [difference(parts[name], wanted[name], tolerance, at=name) for name in wanted]
+    return [
+        f"{name}: {_NOT_YET}"
+        if _holds_ellipsis(encode(parts[name]))
+        else difference(parts[name], wanted[name], tolerance, at=name)
+        for name in wanted
+    ]
 
 
 def _parts(exercise: Exercise, output: Any) -> dict[str, Any] | None:
@@ -244,7 +254,7 @@ def _mark_value(exercise, calls, outcomes, expected, planned) -> Report:
             n_right += wrong is None
     lines += [f"the key {key!r} does not belong" for key in got if key not in right]
     if len(open_parts) == n:
-        return Report(exercise.name, "unwritten", ("not written yet",), 0, n)
+        return Report(exercise.name, "unwritten", (_NOT_YET,), 0, n)
     if not lines and not open_parts:
         return Report(exercise.name, "passed", ("right",), n, n)
     lines += _causes(exercise, calls, outcomes, expected, planned)
@@ -261,6 +271,17 @@ def _unwritten(outcome: Outcome) -> bool:
         bare = (error["type"], error["message"]) == ("NotImplementedError", "")
         return bare or _USES_ELLIPSIS.search(error["message"]) is not None
     return _holds_ellipsis(outcome["value"])
+
+
+def _half_written(exercise: Exercise, outcome: Outcome, expected: Outcome) -> bool:
+    """Whether the output has the parts that it should have, and some of them are written."""
+    if exercise.judge or "value" not in outcome or "value" not in expected:
+        return False
+    parts = _parts(exercise, decode(outcome["value"]))
+    wanted = _parts(exercise, decode(expected["value"]))
+    if parts is None or wanted is None or parts.keys() != wanted.keys():
+        return False
+    return not all(_holds_ellipsis(encode(part)) for part in parts.values())
 
 
 def _holds_ellipsis(data: Any) -> bool:

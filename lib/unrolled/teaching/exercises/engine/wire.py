@@ -111,7 +111,7 @@ def _encode_other(value: Any) -> Any:
 
 def _to_numpy(tensor: Any) -> np.ndarray:
     tensor = tensor.detach().cpu()
-    if str(tensor.dtype) in ("torch.bfloat16", "torch.float16"):
+    if str(tensor.dtype) == "torch.bfloat16":  # which numpy does not have
         tensor = tensor.float()
     return tensor.numpy()
 
