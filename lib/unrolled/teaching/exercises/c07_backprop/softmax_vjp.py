@@ -6,7 +6,7 @@ backward pass never needs them, only its product $\bar z$ with the gradient $\ba
 arrives at $\hat y$.
 
 Write `softmax_vjp(y_hat, y_bar)` for two arrays of shape `(B, V)`; each row of `y_hat` is already
-a softmax. Return $\bar z$, `(B, V)`, without a loop and without any `(V, V)` matrix.
+a softmax. Return $\bar z$, `(B, V)`; neither a loop nor a `(V, V)` matrix is needed.
 
 Some classes may be *masked*: their logit is $-\infty$ and their entry of `y_hat` is exactly 0. What
 `y_bar` holds there may be anything, even infinity (the derivative of a logarithm at 0). It must not

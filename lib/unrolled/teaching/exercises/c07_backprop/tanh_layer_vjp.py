@@ -4,7 +4,7 @@ A layer takes a batch $X$, a row for each example, to $H = \tanh(X W)$. From abo
 $G = \bar H$, the gradient of $H$.
 
 Write `tanh_layer_vjp(X, W, G)` for `X` of shape `(B, d)`, `W` of shape `(d, m)` and `G` of shape
-`(B, m)`. Return the pair $(\bar X, \bar W)$. No Jacobian, no loop.
+`(B, m)`. Return the pair $(\bar X, \bar W)$. It needs no Jacobian and no loop.
 """
 
 import numpy as np

@@ -48,7 +48,14 @@ is looked at. All three are whole numbers, so $p + n + f < \tfrac12$ says that a
 def use(answer, strings):
     """The verdicts of the network on the strings, by the string."""
     weights = answer()
-    if weights is Ellipsis:
+    if weights is Ellipsis or weights is None:
+        return weights
+    if not isinstance(weights, dict):
+        raise TypeError(f"balance_weights returns a dictionary, not a {type(weights).__name__}")
+    missing = [key for key in ("W_xh", "W_hh", "b_h", "w_y", "b_y") if key not in weights]
+    if missing:
+        raise ValueError(f"the dictionary has no {' and no '.join(missing)}")
+    if any(value is Ellipsis for value in weights.values()):
         return ...
     W_xh, W_hh, b_h, w_y = (np.array(weights[k], float) for k in ("W_xh", "W_hh", "b_h", "w_y"))
     width = len(b_h)

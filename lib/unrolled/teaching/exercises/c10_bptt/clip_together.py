@@ -41,7 +41,7 @@ outputs = ("clipped", "norm")
 
 
 def tests(rng):
-    yield call([np.array([3.0]), np.array([[0.0, 4.0]])], 1.0, visible=True)
+    yield call([np.array([3.0]), np.array([[0.0, 4.0]]), np.array([12.0])], 6.5, visible=True)
     yield call([rng.normal(size=(3, 5)), rng.normal(size=7), rng.normal(size=(2, 2))], 0.5)
     yield call([np.array([0.3]), np.array([0.4])], 1.0, hint="already within the limit")
     yield call([np.zeros((2, 3)), np.zeros(5)], 1.0, hint="all gradients are zero")

@@ -52,7 +52,7 @@ everything *before* it to stay as it was.
 
 # %% use
 def build(kind, reach, vocab_size, seed):
-    """A model that reads `reach` tokens back: all of them, with a gap, after the token 0 only…"""
+    """A model that reads `reach` tokens back: all, with a gap, after the token 0 only, faintly…"""
     rng = np.random.default_rng(seed)
     weights = rng.normal(size=(max(reach, 1), vocab_size))
     direction = rng.normal(size=vocab_size)
@@ -70,7 +70,8 @@ def build(kind, reach, vocab_size, seed):
             if kind == "gated" and back:
                 value = value * (tokens[:, back:] == 0)
             score[:, back:] += value
-        logits = direction * 0.01 * score[..., None] + np.arange(vocab_size)
+        size = 1e-7 if kind == "faint" else 0.01
+        logits = direction * size * score[..., None] + np.arange(vocab_size)
         return logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
 
     return model
@@ -95,6 +96,8 @@ def tests(rng):
     yield call("gap", 5, 7, 8, seed, hint="it reads the last token and the fifth from the end")
     yield call("gated", 6, 17, 9, seed, hint="it looks back only after the token 0")
     yield call("gated", 4, 11, 9, seed + 1, hint="it looks back only after the token 0")
+    yield call("gated", 6, 97, 9, seed, hint="it looks back only after the token 0, one of 97")
+    yield call("faint", 4, 7, 8, seed, hint="log-probabilities move by 1e-7 and less")
     yield call("counts", 8, 13, 8, seed, hint="it reads all of the text and counts two tokens")
     yield call("counts", 5, 13, 8, seed + 2, hint="most changes make no difference to this one")
 
@@ -118,6 +121,9 @@ wrong = {
     ),
     "a dependence that shows in fewer than half of the texts counts, too; here it is ignored": (
         swap(".any()", ".any(-1).mean() > 0.5")
+    ),
+    "numbers that are nearly equal are taken for equal; compare exactly": (
+        swap("(model(changed)[:, -1] != before)", "~np.isclose(model(changed)[:, -1], before)")
     ),
     "this is the nearest token that matters, not the farthest": (
         swap("range(length, 0, -1)", "range(1, length + 1)")

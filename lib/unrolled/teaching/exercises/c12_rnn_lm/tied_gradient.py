@@ -57,6 +57,9 @@ def tests(rng):
                hint="V = D = N here: which axis is which?")  # fmt: skip
     yield call(30 * rng.normal(size=(5, 7)), rng.integers(5, size=3), rng.integers(5, size=3),
                hint="large logits")  # fmt: skip
+    rows = np.array([[40.0, 0.0], [0.0, 1.0], [1.0, 0.5]])  # logits of 1600 beside those of 1
+    yield call(rows, np.array([0, 1, 2]), np.array([1, 0, 2]),
+               hint="one row of logits is far above the others")  # fmt: skip
 
 
 # %% oracle
@@ -95,6 +98,9 @@ wrong = {
     ),
     "the softmax overflows: subtract the row's maximum": (
         swap(" - z.max(axis=1, keepdims=True)", "")
+    ),
+    "the maximum of all logits is subtracted; each row has its own": (
+        swap("z.max(axis=1, keepdims=True)", "z.max()")
     ),
     "the two gradients are averaged; they add": swap("return gradient", "return gradient / 2"),
 }

@@ -69,6 +69,9 @@ def tests(rng):
     yield call(*table(rng, 5, T=5, S=5, K=5, Kv=5), hint="all axes are 5 long")
     yield call(*table(rng, 2, 3, T=5, S=7, K=11, Kv=2), hint="two axes in front")
     yield call(*table(rng, T=3, S=5, K=3, Kv=2, size=3000.0), hint="scores in the thousands")
+    q, k, v = table(rng, T=3, S=5, K=3, Kv=2)
+    q[0] *= 5000.0
+    yield call(q, k, v, hint="one query has scores far above the others")
 
 
 # %% oracle
@@ -104,6 +107,9 @@ wrong = {
     ),
     "the maximum of each row is not subtracted: large scores overflow": (
         swap(" - scores.max(axis=-1, keepdims=True)", "")
+    ),
+    "the maximum of all scores is subtracted; each row has its own": (
+        swap("scores.max(axis=-1, keepdims=True)", "scores.max()")
     ),
     "without `keepdims` the sum of row j divides column j": (
         swap("weights.sum(axis=-1, keepdims=True)", "weights.sum(axis=-1)[..., None, :]")

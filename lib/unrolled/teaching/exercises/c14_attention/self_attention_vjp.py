@@ -8,7 +8,7 @@ $$
 
 and $X$ is used three times. Write `self_attention_vjp(X, W_q, W_k, W_v, Y_bar)` for `X` `(T, D)`,
 `W_q` and `W_k` `(D, K)`, `W_v` `(D, Kv)` and the gradient `Y_bar` `(T, Kv)` that arrives. Return
-the four gradients $(\bar X, \bar W_q, \bar W_k, \bar W_v)$. Arrays of numpy; no autograd, no loop.
+the four gradients $(\bar X, \bar W_q, \bar W_k, \bar W_v)$. No loop is needed, and numpy is enough.
 """
 
 import numpy as np

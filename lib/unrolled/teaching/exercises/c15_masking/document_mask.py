@@ -7,7 +7,7 @@ future, nor padding.
 
 Write `document_mask(documents)`: a boolean array (B, 1, T, T), True = may attend, in which a query
 may attend to the keys of its own text up to its own position. Padding attends to nothing, and
-nothing attends to it. The numbers of the texts are in no particular order. No loop.
+nothing attends to it. The numbers of the texts are in no particular order. It needs no loop.
 """
 
 import numpy as np

@@ -9,7 +9,7 @@ broadcasts to it. It must hold that
 - a row in which nothing is visible is all zeros;
 - `scores` is left as it was.
 
-No loop over rows, no torch.
+No loop over rows is needed, and numpy is enough.
 """
 
 import numpy as np

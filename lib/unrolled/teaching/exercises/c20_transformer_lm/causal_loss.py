@@ -53,6 +53,13 @@ def tests(rng):
     yield call(
         logits, rng.integers(5, size=(2, 3)), np.ones((2, 3), dtype=bool), hint="large logits"
     )
+    logits = rng.normal(size=(2, 3, 5)) + np.array([[0.0], [2000.0]])[..., None]
+    yield call(
+        logits,
+        rng.integers(5, size=(2, 3)),
+        np.ones((2, 3), dtype=bool),
+        hint="the logits of one text are far above those of the other",
+    )
 
 
 # %% oracle
@@ -93,6 +100,9 @@ wrong = {
     ),
     "exp of a large logit overflows: subtract the maximum first": (
         swap(" - logits[:, :-1].max(axis=-1, keepdims=True)", "")
+    ),
+    "the maximum of all logits is subtracted; each row has its own": (
+        swap("logits[:, :-1].max(axis=-1, keepdims=True)", "logits[:, :-1].max()")
     ),
     "this is the sum; give the mean per token": swap(".mean()", ".sum()"),
     "padding counts here; only real targets count": swap("found[real[:, 1:]]", "found"),
