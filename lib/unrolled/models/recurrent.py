@@ -85,10 +85,12 @@ class Recurrent(nn.Module):
             size = f"(B, T, {self.input_size})"
             raise ValueError(f"the input must be {size}, none of them 0, got {tuple(x.shape)}")
         batch = len(self.cells), len(x)
-        state = cell.initial_state(*batch) if state is None else state
-        cell.check_state(state, *batch)
-        # a state from inference mode cannot be saved for a backward pass, its copy can
-        state = _map(lambda s: s.to(dtype, copy=True), state)
+        if state is None:
+            state = cell.initial_state(*batch)
+        else:
+            cell.check_state(state, *batch)
+            # a state from inference mode cannot be saved for a backward pass, its copy can
+            state = _map(lambda s: s.to(dtype, copy=True), state)
         lengths = None if mask is None else _lengths(x, mask)
         fused = self.implementation != "reference" and self._kernel() is not None
         run = self._fused if fused else self._reference
