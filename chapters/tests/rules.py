@@ -26,6 +26,8 @@ RULES = [
     rules_text.has_one_title,
     rules_text.opens_as_every_chapter,
     rules_text.closes_as_every_chapter,
+    rules_text.says_how_long_it_takes,
+    rules_text.is_light,
     rules_numbers.numbers_survive_another_processor,
     rules_numbers.no_assertion_depends_on_time,
     unfounded,

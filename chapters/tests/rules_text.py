@@ -7,11 +7,18 @@ import re
 from functools import cache
 
 from book.tools.notebooks import ROOT, number
+from book.tools.notebooks.weight import COLUMNS, SAID, weigh
 from sphinx.util.nodes import _make_id
 
 from chapter import Chapter, items, without_fences
 
 CLOSING = ("What goes wrong", "Summary", "Exercises", "Where next", "Sources")
+# Chapters that are still to be made lighter: take a name out when its chapter is.
+HEAVY = frozenset(
+    "01_chain_rule 02_ngrams 07_backprop 09_rnn 10_bptt 11_gates 12_rnn_lm 14_attention 15_masking"
+    " 16_multihead 17_position 18_block 20_transformer_lm".split()
+)
+LIMITS = {"minutes": 45, "visible lines": 300, "median": 8, "p90": 16, "longest cell": 25}
 _LINK = re.compile(r"(!?)\[(?:[^\]\\]|\\.)*\]\(([^)\s]+)[^)]*\)")
 _MYST = {
     "a role": re.compile(r"\{[a-zA-Z][\w:.+-]*\}`"),
@@ -121,18 +128,56 @@ def opens_as_every_chapter(chapter: Chapter) -> list[str]:
 
 
 def closes_as_every_chapter(chapter: Chapter) -> list[str]:
-    """The five closing sections stand at the end, in order; the summary has one to five points."""
+    """The closing sections stand at the end, in order; 'Going further: …' before the exercises."""
     found = []
-    headings = [h for h in chapter.headings(2) if h.startswith(CLOSING)]
+    ends = [h for h in chapter.headings(2) if not h.startswith("Going further")]
+    headings = [h for h in ends if h.startswith(CLOSING)]
     order = [next(c for c in CLOSING if h.startswith(c)) for h in headings]
     if order != list(CLOSING):
         found.append(f"the closing sections are {order}, expected {list(CLOSING)}")
-    elif chapter.headings(2)[-len(CLOSING) :] != headings:
+    elif ends[-len(CLOSING) :] != headings:
         found.append("a section stands among or after the closing ones; move it up")
+    every = chapter.headings(2)
+    for k, heading in enumerate(every):
+        if heading.startswith("Going further") and not every[k + 1].startswith(
+            ("Going further", "Exercises")
+        ):
+            found.append(f"'## {heading}' stands elsewhere than right before '## Exercises'")
     points = items(chapter.section("Summary"))
     if not 1 <= len(points) <= 5:
         found.append(f"the summary has {len(points)} points; expected a list of one to five")
     return found
+
+
+def says_how_long_it_takes(chapter: Chapter) -> list[str]:
+    """The opening says '… minutes to read' as counted (words / 180 + lines / 12 + figures)."""
+    if chapter.path.stem in HEAVY:
+        return []
+    said, counted = SAID.search(chapter.opening), weigh(chapter.notebook).minutes
+    if said and int(said[1]) == counted:
+        return []
+    return [
+        f"the opening says {said[1] if said else 'no'} minutes to read, counted: {counted};"
+        " run `python -m book.tools.notebooks.weight --write`"
+    ]
+
+
+def is_light(chapter: Chapter) -> list[str]:
+    """The main road: at most 45 minutes, 300 visible lines, cells of 8 (median) to 25 lines."""
+    if chapter.path.stem in HEAVY:
+        return []
+    w = weigh(chapter.notebook)
+    counted = {
+        "minutes": w.minutes, "visible lines": w.lines, "median": w.quantile(0.5),
+        "p90": w.quantile(0.9), "longest cell": w.quantile(1),
+    }  # fmt: skip
+    found = [
+        f"{what}: {counted[what]}, at most {limit}; fold what does not teach (`hide-input`), or"
+        " move it under '## Going further: …'"
+        for what, limit in LIMITS.items()
+        if counted[what] > limit
+    ]
+    return found + [f"wider than {COLUMNS} columns: {line}" for line in w.wide]
 
 
 def has_one_title(chapter: Chapter) -> list[str]:

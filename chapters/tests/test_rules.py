@@ -29,7 +29,7 @@ Afterwards you can
 
 - count
 
-It runs in 2 minutes on two cores."""
+**Time** about 0 minutes to read; the cells run in a second."""
 CLOSING = """\
 ## What goes wrong
 
@@ -176,10 +176,23 @@ BAD = [
     ("opens_as_every_chapter", opening("We count to ten.", "- count"), "promise"),
     ("opens_as_every_chapter", opening("What you need", "Needed"), "what you need"),
     ("opens_as_every_chapter", opening("- count", "- count\n" * 6), "6 outcomes"),
-    ("opens_as_every_chapter", opening("2 minutes", "no time"), "how long"),
+    (
+        "opens_as_every_chapter",
+        opening("0 minutes to read; the cells run in a second", "no time"),
+        "how long",
+    ),
     ("closes_as_every_chapter", closing("## Where next", "## Next"), "closing sections"),
     ("closes_as_every_chapter", closing("## Where next", "## Exercises"), "closing sections"),
     ("closes_as_every_chapter", closing("## Where", "## More\n\na\n\n## Where"), "among or after"),
+    (
+        "closes_as_every_chapter",
+        closing("## Summary", "## Going further: ten\n\na\n\n## Summary"),
+        "right before '## Exercises'",
+    ),
+    ("says_how_long_it_takes", opening("0 minutes", "40 minutes"), "counted: 0"),
+    ("is_light", text("word " * 180 * 46), "minutes: 46, at most 45"),
+    ("is_light", code("x = 1\n" * 26), "longest cell: 26"),
+    ("is_light", code("x = " + "1" * 90), "wider than 80 columns: cell 5: 94 columns"),
     ("closes_as_every_chapter", closing("- We counted.", "- We counted.\n" * 6), "6 points"),
     (
         "numbers_survive_another_processor",

@@ -27,6 +27,7 @@ from nbformat import NotebookNode
 from book.tools.notebooks import chapter_paths, content_id, read, write
 from book.tools.notebooks.address import repository_url, set_bootstrap
 from book.tools.notebooks.exercise_cells import of_chapter, render
+from book.tools.notebooks.weight import state_minutes
 
 ENVIRONMENT = {"UNROLLED_STATIC": "1", "OMP_NUM_THREADS": "1"}
 SLOW_SECONDS = 2.0
@@ -83,6 +84,7 @@ def run_chapter(path: Path, source: Path | None, timeout: int) -> bool:
     prepare(notebook, path)
     try:
         seconds = execute(notebook, path.resolve().parent, timeout)
+        state_minutes(notebook)
     except CellExecutionError as error:
         print(f"{path.name}: stopped, the file is unchanged\n{error}", file=sys.stderr)
         return False

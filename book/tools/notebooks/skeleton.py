@@ -32,7 +32,7 @@ Afterwards you can
 
 - do one thing, and at most five
 
-{number} is a draft; it runs in 1 minute on two cores."""
+**Time** about 1 minutes to read; the cells run in under a minute on a laptop CPU."""
 QUESTION = """\
 ## A question that yesterday's tool cannot answer
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping, Sequence
 from numbers import Number
+from pathlib import Path
 from typing import Any
 
 from unrolled.teaching.figures.style import css, figcaption
@@ -82,10 +83,13 @@ def _html(
         )
         marked = ' class="u-mark"' if k == mark else ""
         lines.append(f'<tr{marked}><th scope="row">{html.escape(row[0])}</th>{cells}</tr>')
+    rules = Path(__file__).with_name("tables.css").read_text(encoding="utf-8")
     above = figcaption(caption).replace("figcaption", "caption")
     return (
-        f'<figure class="u-figure u-table">\n<style>\n{css()}</style>\n<table>\n{above}<thead>'
-        f"<tr>{head}</tr></thead>\n<tbody>\n" + "\n".join(lines) + "\n</tbody>\n</table>\n</figure>"
+        f'<figure class="u-figure u-table">\n<style>\n{css()}{rules}</style>\n<table>\n'
+        f"{above}<thead><tr>{head}</tr></thead>\n<tbody>\n"
+        + "\n".join(lines)
+        + "\n</tbody>\n</table>\n</figure>"
     )
 
 
