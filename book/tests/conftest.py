@@ -66,6 +66,9 @@ RUN_AXE = """view => axe.run(document, {resultTypes: ["violations"], preload: fa
 STUCK = """() => [...document.querySelectorAll("main *")].filter(e =>
   e.scrollWidth > e.clientWidth + 1 && e.clientWidth && e.tabIndex < 0 &&
   ["auto", "scroll"].includes(getComputedStyle(e).overflowX)).map(e => e.outerHTML.slice(0, 90))"""
+# Code and outputs that a desktop shows only in part; what is folded has no width.
+CUT = """() => [...document.querySelectorAll("main pre")].filter(e =>
+  e.clientWidth && e.scrollWidth > e.clientWidth + 1).map(e => e.textContent.slice(0, 60))"""
 VIEWS = {
     "desktop": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},
     "dark": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"},
@@ -89,6 +92,7 @@ class Visit:
     violations: list[str] = field(default_factory=list)  # axe-core
     math_errors: list[str] = field(default_factory=list)
     width: int = 0  # of the document, in pixels
+    cut: list[str] = field(default_factory=list)  # the beginnings of blocks that scroll sideways
 
     @property
     def files(self) -> list[Path]:
@@ -218,6 +222,7 @@ def visit(tabs: dict[str, Page], open_page: Callable[..., Page]) -> Callable[[st
             "[...document.querySelectorAll('mjx-merror')].map(e => e.textContent)"
         )
         seen.width = tab.evaluate("document.documentElement.scrollWidth")
+        seen.cut = tab.evaluate(CUT)
         seen.violations = [f"no keyboard can scroll {part}" for part in tab.evaluate(STUCK)]
         if os.environ.get("SCREENSHOTS") == "1":
             picture = f"{path.removesuffix('.html').replace('/', '-')}-{view}.jpg"

@@ -13,7 +13,8 @@ from bs4 import BeautifulSoup
 from conftest import ROOT, SITE, VIEWS, pages
 from PIL import Image
 
-from book.tools.notebooks import published
+from book.tools.notebooks import published, read
+from book.tools.notebooks.weight import weigh
 
 PAGES = pages()
 CHAPTERS = [name for name in PAGES if name.startswith("chapters/")]
@@ -49,6 +50,11 @@ def test_a_page_is_light(name, visit):
     figures = len(soup(name).select(".u-explore, .u-paint"))  # those that move
     limit = 250 + 150 * figures  # so two figures that move stay under 700, fonts included
     assert visit(name, "desktop").kilobytes < limit, "kB, gzipped"
+
+
+@pytest.mark.parametrize("path", [p for p in published() if not weigh(read(p)).wide])
+def test_lines_of_eighty_columns_do_not_scroll_on_a_desktop(path, visit):
+    assert visit(f"chapters/{path.stem}.html", "desktop").cut == []
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -22,6 +22,7 @@ from book.tools.notebooks import (
     number,
     read,
     skeleton,
+    tags,
     write,
 )
 from book.tools.notebooks.execute import execute, from_text, prepare
@@ -82,6 +83,17 @@ def test_exercises_stand_between_their_heading_and_the_next():
     assert notebook.cells[0].source.startswith("## Exercises")
     assert notebook.cells[-1].source == "## Where next"
     assert notebook.cells[1].source.startswith("### Exercise 7.1 · ")
+
+
+def test_exercises_never_stand_under_the_heading_that_follows_theirs():
+    below = "## Exercises\n\nDo them.\n\n## Sources\n\nA book."
+    notebook = new_notebook(cells=[new_markdown_cell(below, id="end")])
+    for _ in range(2):  # the second time nothing is left to cut
+        exercise_cells.render(notebook, exercise_cells.of_chapter(BACKPROP))
+        first, *middle, last = notebook.cells
+        assert first.source == "## Exercises\n\nDo them."
+        assert all("exercise" in tags(cell) for cell in middle)
+        assert (last.source, last.id) == ("## Sources\n\nA book.", "end-below")
 
 
 def test_rendering_twice_changes_nothing_and_keeps_outputs():

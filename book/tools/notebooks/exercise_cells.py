@@ -45,7 +45,7 @@ def of_chapter(path: Path, folder: Path = exercises.HOME) -> list[Exercise]:
 def render(notebook: NotebookNode, items: list[Exercise]) -> None:
     """Put the exercises' cells into the notebook. ValueError if it lacks the heading."""
     old = {cell.id: cell for cell in notebook.cells if TAG in tags(cell)}
-    kept = [cell for cell in notebook.cells if cell.id not in old]
+    kept = [part for cell in notebook.cells if cell.id not in old for part in _parted(cell)]
     headings = [i for i, cell in enumerate(kept) if _is_heading(cell)]
     if items and len(headings) != 1:
         raise ValueError(f"{len(headings)} headings '## Exercises', expected one")
@@ -53,6 +53,17 @@ def render(notebook: NotebookNode, items: list[Exercise]) -> None:
     new = [_keep_output(cell, old.get(cell.id)) for cell in new]
     place = headings[0] + 1 if headings else len(kept)
     notebook.cells = [*kept[:place], *new, *kept[place:]]
+
+
+def _parted(cell: NotebookNode) -> list[NotebookNode]:
+    """The cell, cut in two if another section begins in it after '## Exercises'."""
+    heading = HEADING.search(cell.source) if cell.cell_type == "markdown" else None
+    rest = heading and re.search(r"^## ", cell.source[heading.end() :], re.MULTILINE)
+    if not rest:
+        return [cell]
+    cut = heading.end() + rest.start()
+    below = new_markdown_cell(cell.source[cut:], id=f"{cell.id[:58]}-below")
+    return [new_markdown_cell(cell.source[:cut].strip(), id=cell.id), below]
 
 
 def _is_heading(cell: NotebookNode) -> bool:
