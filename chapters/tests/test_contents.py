@@ -9,6 +9,8 @@ import yaml
 from book.tools.generate.road import COUNTED, road
 from book.tools.notebooks import ROOT, chapter_paths, published
 
+from rules_text import bibliography
+
 PAGES = ("README.md", "CONTRIBUTING.md", "book/index.md", "book/how-to-use.md", "book/about.md")
 
 
@@ -55,6 +57,13 @@ def test_a_difference_is_told_with_what_to_do(in_contents, says):
     told = differences(in_contents, ["01_a", "02_b"], ["03_c"])
     assert len(told) == 1
     assert says in told[0]
+
+
+def test_every_source_of_the_bibliography_is_cited():
+    pages = [*(ROOT / "chapters").glob("*.ipynb"), *(ROOT / "book").glob("*.md")]
+    text = "\n".join(page.read_text("utf8") for page in pages)
+    uncited = [key for key in sorted(bibliography()) if f"(cite:{key})" not in text]
+    assert not uncited, f"cite {', '.join(uncited)}, or take them out of book/references.bib"
 
 
 def test_the_road_links_what_stands_and_counts_it():

@@ -328,13 +328,13 @@ def test_one_fit_shows_updates_their_mean_and_the_validation_in_their_roles():
         "validation": held_out,
     }
     assert [text.get_text() for text in ax.get_legend().get_texts()] == [
-        "each update",
-        "mean of 2 updates",
+        "each step",
+        "mean of 2 steps",
     ]
     faint, solid = ax.get_lines()[:2]
     assert faint.get_alpha() < 0.5
     assert faint.get_linewidth() < solid.get_linewidth() < ax.get_lines()[3].get_linewidth()
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("updates", "loss (nats)")
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("step", "loss (nats)")
 
 
 def test_bits_are_nats_over_the_logarithm_of_two_and_seconds_are_those_of_the_updates():
@@ -353,7 +353,7 @@ def test_the_running_mean_is_of_whole_windows_only():
     expected = [np.mean(done.train_loss[i : i + 5]) for i in range(126)]
     np.testing.assert_allclose(mean[:, 1], expected, atol=1e-12)
     np.testing.assert_allclose(mean[:, 0], np.arange(3, 129))  # the middle of 1 … 5, and so on
-    assert ax.get_legend().get_texts()[1].get_text() == "mean of 5 updates"
+    assert ax.get_legend().get_texts()[1].get_text() == "mean of 5 steps"
 
 
 def test_several_fits_have_a_colour_each_and_none_that_of_held_out_data():
@@ -367,7 +367,7 @@ def test_several_fits_have_a_colour_each_and_none_that_of_held_out_data():
     assert figures.PALETTE["test"] not in colours
     assert [text.get_text() for text in ax.get_legend().get_texts()] == [
         "validation",
-        "training, mean of 2 updates",
+        "training, mean of 2 steps",
     ]
 
 
@@ -376,7 +376,7 @@ def test_fits_without_validation_are_named_at_their_training_loss():
     assert [text.xy for text in ax.texts] == [(20, 0.2), (20, 0.1)]
     assert [len(points) for _, points in lines] == [20, 2, 20]
     (key,) = curves({"without": history(20, 50)})[0].get_legend().get_texts()
-    assert key.get_text() == "training, each update"
+    assert key.get_text() == "training, each step"
     ax, lines = curves(history(20, 50))  # too few for a mean: no key
     assert ax.get_legend() is None
     assert len(lines) == 1
@@ -386,8 +386,8 @@ def test_a_long_fit_is_thinned_and_the_key_says_so():
     ax, lines = curves(history(4001, 1000))
     assert max(len(points) for _, points in lines) <= 500
     assert [text.get_text() for text in ax.get_legend().get_texts()] == [
-        "one update in 9",
-        "mean of 100 updates",
+        "one step in 9",
+        "mean of 100 steps",
     ]
     assert len(figures.svg(ax.figure)) < 50_000
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # figures alone need no torch
     from unrolled.training.settings import History
 
 NATS = {"bits": math.log(2), "nats": 1.0}  # nats in one unit
-TIMES = {"step": "updates", "seconds": "time (seconds)"}
+TIMES = {"step": "step", "seconds": "time (seconds)"}
 ROLES = ("accent", "gradient", "value", "train", "muted")  # "test" is for held-out data
 UPDATES = {"linewidth": 0.8, "alpha": 0.4}
 MEAN = {"linewidth": 1.3}
@@ -100,10 +100,10 @@ def _draw(
 
 def _key(ax: mpl.axes.Axes, histories: list[History], window: int, single: bool) -> None:
     """Add a key of the kinds of lines, unless their names say it."""
-    mean, kinds = f"mean of {window} updates" if window > 1 else "each update", {}
+    mean, kinds = f"mean of {window} steps" if window > 1 else "each step", {}
     if single and window > 1:
         one_in = _one_in(histories[0].step)
-        kinds = {"each update" if one_in == 1 else f"one update in {one_in}": UPDATES, mean: MEAN}
+        kinds = {"each step" if one_in == 1 else f"one step in {one_in}": UPDATES, mean: MEAN}
     if not single:
         measured = any(history.valid_loss for history in histories)
         kinds = {"validation": HELD_OUT} if measured else {}
