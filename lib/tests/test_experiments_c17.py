@@ -8,8 +8,8 @@ import torch
 from unrolled.teaching.experiments import c17_extrapolation as experiment
 from unrolled.teaching.experiments import record
 
-SMALL = dict(schemes=("learned", "relative, 128"), seeds=(3, 5), n_steps=2, train_length=16,
-             lengths=(32, 48), n_windows=5)  # fmt: skip
+SMALL = dict(schemes=("learned", "relative, 128", "rotary"), seeds=(3, 5), n_steps=2,
+             train_length=16, lengths=(32, 48), n_windows=5, reaches=(33, 48))  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def test_it_can_be_recorded(result, tmp_path):
 def test_every_scheme_is_scored_for_every_seed_and_length(result):
     rows = result["metrics"]["rows"]
     assert [row["scheme"] for row in rows] == [*SMALL["schemes"], "rotary, trained at 48"]
-    assert [row["train_length"] for row in rows] == [16, 16, 48]
+    assert [row["train_length"] for row in rows] == [16, 16, 16, 48]
     for row in rows:
         assert np.shape(row["bits"]) == (2, 2)
         assert np.shape(row["train_bits"]) == (2,)
@@ -35,9 +35,24 @@ def test_every_scheme_is_scored_for_every_seed_and_length(result):
 
 def test_the_curve_has_every_run_in_bins_of_positions(result):
     curve = result["curve"]
-    assert len({(p["scheme"], p["seed"]) for p in curve}) == 6
+    assert len({(p["scheme"], p["seed"]) for p in curve}) == 8
     assert [p["position"] for p in curve[:3]] == [0, 16, 32]
-    assert len(curve) == 6 * 3
+    assert len(curve) == 8 * 3
+
+
+def test_the_reference_scheme_is_scored_for_every_reach(result):
+    assert np.shape(result["metrics"]["reach"]) == (2, 2)
+
+
+def test_a_key_beyond_the_reach_is_not_read():
+    model = experiment.build("rotary", 11, 48, seed=0).eval()
+    texts = np.random.default_rng(0).integers(11, size=(3, 49))
+    begin = texts.copy()
+    begin[:, 0] = (begin[:, 0] + 1) % 11
+    # two layers: the first token reaches the scored ones, from 16 on, over 2 · (reach − 1) steps
+    ours, changed = (experiment.by_reach(model, t, (8, 16, 48)) for t in (texts, begin))
+    assert [a == b for a, b in zip(ours, changed, strict=True)] == [True, False, False]
+    assert ours[2] == pytest.approx(experiment.losses(model, texts)[:, -32:].mean(), abs=1e-5)
 
 
 def test_cosines_of_the_table_are_a_table_of_cosines(result):

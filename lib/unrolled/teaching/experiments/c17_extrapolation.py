@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from unrolled.data import corpora
+from unrolled.models.masks import distances
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
 from unrolled.teaching.experiments import _common
@@ -28,6 +29,7 @@ SEEDS = (0, 1, 2)
 TRAIN_LENGTH = 64
 LENGTHS = (32, 64, 96, 128, 192, 256, 384)
 TOKENS = 1536  # in a batch: 24 windows of 64, or 4 of 384
+REACHES = (32, 64, 80, 96, 112, 128, 192)
 SCORED = 32  # the last tokens of a window, which have the most context
 BIN = 16  # positions in one point of a curve
 
@@ -44,13 +46,19 @@ def build(scheme: str, vocab_size: int, context_length: int, seed: int) -> Trans
 
 
 def train(
-    model: TransformerLM, tokens: np.ndarray, *, length: int, n_steps: int, seed: int
+    model: TransformerLM,
+    tokens: np.ndarray,
+    *,
+    length: int,
+    n_steps: int,
+    seed: int,
+    n_tokens: int = TOKENS,
 ) -> list[float]:
-    """Train on random windows of one length; the loss of every step in bits.
+    """Train on random windows of one length, n_tokens in a batch; the loss of every step in bits.
 
     There is no weight decay, so rows of a learned table that no window reaches keep their start.
     """
-    batches = _common.windows(tokens, seed, batch_size=max(1, TOKENS // length), window=length)
+    batches = _common.windows(tokens, seed, batch_size=max(1, n_tokens // length), window=length)
     config = cosine(n_steps, 6e-3, seed, weight_decay=0.0)
     history = fit(model, batches, config, progress=False).history
     return [bits(loss) for loss in history.train_loss]
@@ -80,6 +88,18 @@ def by_length(model: TransformerLM, texts: np.ndarray, lengths: Sequence[int]) -
     return [float(losses(model, texts[:, -n - 1 :])[:, -SCORED:].mean()) for n in lengths]
 
 
+@torch.no_grad()
+def by_reach(model: TransformerLM, texts: np.ndarray, reaches: Sequence[int]) -> list[float]:
+    """Bits for the last SCORED tokens when no query sees a key `reach` or more tokens back."""
+    tokens, behind = torch.from_numpy(texts), distances(texts.shape[1] - 1)
+    found = []
+    for reach in reaches:
+        logits = model(tokens[:, :-1], (behind < reach)[None, None])[:, -SCORED:]
+        loss = cross_entropy(logits, tokens[:, -SCORED:]).mean()
+        found.append(float(bits(loss.item())))
+    return found
+
+
 def by_position(model: TransformerLM, texts: np.ndarray) -> list[float]:
     """Bits by position in the longest windows, averaged over every BIN positions."""
     per_position = losses(model, texts).mean(axis=0)
@@ -103,12 +123,14 @@ def run(
     train_length: int = TRAIN_LENGTH,
     lengths: Sequence[int] = LENGTHS,
     n_windows: int = 256,
+    reaches: Sequence[int] = REACHES,
 ) -> dict:
     """The fields of the record; all losses are in bits per character of the validation plays.
 
     metrics: `rows`, one for each scheme with `bits` (seeds, lengths), and a last one for the
     reference trained on the longest windows with as many tokens in a batch (None leaves it out);
-    `table`, the cosines of the first seed's learned rows. curve: bits by position in the longest
+    `table`, the cosines of the first seed's learned rows; `reach`, what `by_reach` gives for each
+    seed of the reference scheme, in windows of max(reaches). curve: bits by position in the longest
     windows.
     """
     course, longest = Course.load(corpus), max(lengths)
@@ -116,7 +138,8 @@ def run(
     runs = [(scheme, scheme, train_length) for scheme in schemes]
     if reference is not None:
         runs.append((f"{reference}, trained at {longest}", reference, longest))
-    rows, curve, table = [], [], None
+    rows, curve, table, reach = [], [], None, []
+    near = windows(course.held_out["valid"][0], n_windows, max(reaches))
     for name, scheme, length in runs:
         row = {"scheme": name, "train_length": length, "bits": [], "train_bits": []}
         for seed in seeds:
@@ -128,6 +151,8 @@ def run(
                 {"scheme": name, "seed": seed, "position": BIN * i, "bits": loss}
                 for i, loss in enumerate(by_position(model, texts))
             ]
+            if name == reference:
+                reach.append(by_reach(model, near, reaches))
             if scheme == "learned" and table is None:
                 table = cosines(model, train_length)
         row["parameters"] = n_parameters(model)
@@ -136,7 +161,7 @@ def run(
         "corpus": corpus, "sha256": corpora.load(corpus).sha256, "n_steps": n_steps,
         "train_length": train_length, "lengths": list(lengths), "n_windows": n_windows,
         "tokens": TOKENS, "scored": SCORED, "bin": BIN, "d_model": 64, "n_layers": 2, "n_heads": 4,
-        "lr": 6e-3,
+        "lr": 6e-3, "reaches": list(reaches),
     }  # fmt: skip
-    metrics = {"rows": rows, "table": table}
+    metrics = {"rows": rows, "table": table, "reach": reach}
     return {"config": config, "seeds": list(seeds), "curve": curve, "metrics": metrics}
