@@ -1,4 +1,4 @@
-"""Chapter 10's recorded experiment: three starts, how they are measured, what is handed over."""
+"""Chapter 10's recorded experiment: five starts, how they are measured, what is handed over."""
 
 from __future__ import annotations
 
@@ -64,18 +64,19 @@ def test_the_same_run_gives_the_same_numbers_and_leaves_torchs_generator_alone()
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_the_three_starts_differ_where_they_say_and_nowhere_else():
-    default, orthogonal, identity = map(weights, STARTS)
+def test_the_starts_differ_where_they_say_and_nowhere_else():
+    default, orthogonal, identity, *with_relu = map(weights, STARTS)
     sizes = torch.linalg.svdvals(orthogonal.weight_hh)
     assert_close(sizes, torch.ones(HIDDEN), atol=1e-5, rtol=0)
     assert torch.equal(identity.weight_hh, torch.eye(HIDDEN))
-    assert [cell.nonlinearity for cell in (default, orthogonal, identity)] == ["tanh"] * 2 + [
-        "relu"
-    ]
     for cell in (orthogonal, identity):
         assert torch.equal(cell.weight_ih, default.weight_ih)
         assert not cell.bias_ih.any()
         assert not cell.bias_hh.any()
+    assert {cell.nonlinearity for cell in (default, orthogonal, identity)} == {"tanh"}
+    for cell, same in zip(with_relu, (default, identity), strict=True):
+        assert cell.nonlinearity == "relu"
+        assert_close(dict(cell.named_parameters()), dict(same.named_parameters()), rtol=0, atol=0)
 
 
 def test_the_default_start_is_what_the_library_draws():
@@ -106,7 +107,7 @@ def test_reach_is_the_gradient_of_the_loss_at_each_tokens_vector(start):
 
 def test_the_last_token_counts_as_one_and_an_identity_lets_the_gradient_pass():
     """With W_hh = 1 and units that are all positive, every Jacobian is the identity."""
-    model = network("identity", 0)
+    model = network("identity relu", 0)
     cell = model.recurrent.cells[0]
     with torch.no_grad():
         cell.weight_ih.abs_()

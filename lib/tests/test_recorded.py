@@ -123,7 +123,7 @@ def row_of(rows: list[dict], **wanted) -> dict:
 
 
 def test_c10_a_network_of_the_copy_task_comes_out_again():
-    of_it = {"start": "identity", "delay": 10, "lr": 1e-2, "seed": 0}
+    of_it = {"start": "identity relu", "delay": 10, "lr": 1e-2, "seed": 0}
     recorded = record.load("c10_tickets")
     wanted = row_of(recorded["curve"], **of_it)
     sizes = {key: recorded["config"][key] for key in ("n_steps", "batch_size")}
