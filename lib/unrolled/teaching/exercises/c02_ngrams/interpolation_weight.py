@@ -47,7 +47,8 @@ likelihood.
 bigram = NGram.fit(train, 2, V)
 unigram = NGram.fit(train, 1, V, "additive", alpha=1)
 for text in (valid, train):
-    print(interpolation_weight(np.exp(bigram.score(text)), np.exp(unigram.score(text))))
+    p_long, p_short = (np.exp(m.score(text)) for m in (bigram, unigram))
+    print(interpolation_weight(p_long, p_short))
 ```
 
 On the training text the weight runs to 1, because there the bigram model has seen every pair. That
