@@ -127,6 +127,21 @@ def test_each_control_is_native_labelled_and_reads_out_its_value():
         ["0.5 units", "1.0 units", "2.0 units"], ["cow", "hay"], ["no", "yes"]]  # fmt: skip
 
 
+def test_a_marker_named_handle_tells_where_it_stands_in_every_state():
+    def point(x, y):
+        fig = plt.figure(figsize=(4, 3), layout="none")
+        ax = fig.add_axes((0, 0, 1, 1), xlim=(0, 4), ylim=(0, 3))
+        ax.plot([0, x], [0, y], "-")
+        ax.plot(x, y, "o", gid="handle")
+        return fig
+
+    html = Page(page(point, alt="at {x}, {y}", x=[1, 2], y=[1, 2]))
+    # 72 units an inch, y downward.
+    assert html.table["handles"] == [[72, 144], [72, 72], [144, 144], [144, 72]]
+    assert len(html.all("g", class_="u-handle")) == 1
+    assert "handles" not in Page(page(draw, **OPTIONS)).table
+
+
 def test_two_figures_on_a_page_share_no_identifier():
     both = page(draw, alt="a", power=[1, 2]) + page(draw, alt="a", power=[1, 3])
     names = [a["id"] for _, a in Page(both).elements if "id" in a]

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from xml.etree import ElementTree as ET
 
+HANDLE = "handle"  # an artist with this gid can be dragged in a figure that moves
 _SVG = "{http://www.w3.org/2000/svg}"
 _LINK = "{http://www.w3.org/1999/xlink}href"
 _COORDINATES = ("d", "x", "y", "width", "height")
@@ -74,6 +75,8 @@ def _rename_identifiers(root: ET.Element) -> dict[str, str]:
     for element in root.iter():
         if (name := element.attrib.pop("id", None)) in names:
             element.set("id", names[name])
+        elif name == HANDLE:
+            element.set("class", f"u-{HANDLE}")
     return names
 
 

@@ -34,6 +34,10 @@ def explore(
 ) -> None:
     """Display `draw(**state)` with a control for each axis of the state.
 
+    On a page the reader can also drag: give one marker of the drawing the name "handle",
+    `ax.plot(x, y, "o", gid="handle")`, and let every axis move it. The state whose handle is
+    nearest to the pointer is shown. It must be drawn in every state.
+
     Args:
         draw: a pure function of the axes that returns a matplotlib figure, always of the same
             size; fix the limits of its axes, or the drawing jumps between states.

@@ -10,10 +10,12 @@ import gzip
 import hashlib
 import html
 import math
+import re
 from collections import Counter
 from pathlib import Path
 
 from unrolled.teaching import figures
+from unrolled.teaching.figures.inline_svg import HANDLE
 from unrolled.teaching.moving.embed import embed
 from unrolled.teaching.moving.states import Axis, Plan
 
@@ -77,6 +79,9 @@ def _document(plan: Plan, states: list[tuple[int, ...]], drawings: list[str]) ->
         "alts": [plan.alt(state) for state in states],
         "axes": [{"texts": axis.texts} for axis in plan.axes],
     }
+    handles = [_handle(drawing) for drawing in drawings]
+    if all(handles):
+        data["handles"] = handles
     still = drawings[states.index(plan.start)] if plan.start in states else drawings[0]
     controls = "\n".join(_control(axis, f"{PREFIX}-axis{k}", k) for k, axis in enumerate(plan.axes))
     body = f"""<div class="u-frame">{figures.label(still, plan.alt(plan.start))}</div>
@@ -89,6 +94,15 @@ def _document(plan: Plan, states: list[tuple[int, ...]], drawings: list[str]) ->
         "u-explore", body, data=data, style=here.with_name("explore.css"),
         script=here.with_name("explore.js"), caption=figures.figcaption(plan.caption),
     )  # fmt: skip
+
+
+def _handle(drawing: str) -> list[float] | None:
+    """Where the marker named "handle" stands, in the units of the viewBox."""
+    _, found, group = drawing.partition(f'class="u-{HANDLE}"')
+    marker = re.search(r"<use [^>]*>", group)
+    if not found or not marker:
+        return None
+    return [float(re.search(rf' {side}="([^"]*)"', marker[0])[1]) for side in "xy"]
 
 
 def _table(drawings: list[str]) -> tuple[list[str], list[list[int]]]:
