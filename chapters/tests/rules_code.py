@@ -18,6 +18,10 @@ KNOWN_TAGS = {
     *("nbval-ignore-output", "exact-numbers", "long", "exercise", "raises-exception", "hide-input")
 }
 SHORT, HARD = 20, 30
+_OWN_SCOPE = (
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda),
+    *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
+)
 MAX_BYTES = 1_500_000
 
 
@@ -106,17 +110,34 @@ def cells_are_short(chapter: Chapter) -> list[str]:
 
 
 def names_have_one_meaning(chapter: Chapter) -> list[str]:
-    """Within a notebook no name is defined twice, or imported and then defined."""
+    """Within a notebook no name is defined twice, and no function's name becomes a value's."""
     found, seen = [], set(dir(builtins))
     for index, cell in chapter.code:
         for node in tree(cell).body:
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 seen |= {alias.asname or alias.name for alias in node.names}
-        for name in _definitions(cell):
+        own = _definitions(cell)
+        for name in own:
             if name in seen:
                 found.append(f"cell {index} gives {name!r} a second meaning; choose another name")
             seen.add(name)
+        found += [
+            f"cell {index} makes the function {name!r} a variable; choose another name"
+            for name in sorted(_assigned(cell) & seen - set(own) - set(dir(builtins)))
+        ]
     return found
+
+
+def _assigned(cell: NotebookNode) -> set[str]:
+    """The variables that a cell's own lines, not its functions, assign to."""
+    nodes, names = [*tree(cell).body], set()
+    while nodes:
+        node = nodes.pop()
+        if not isinstance(node, _OWN_SCOPE):
+            nodes += ast.iter_child_nodes(node)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+    return names
 
 
 def _definitions(cell: NotebookNode) -> list[str]:

@@ -139,6 +139,11 @@ BAD = [
     ("names_have_one_meaning", code("def f(): ...\n\ndef f(): ..."), "'f'"),
     ("names_have_one_meaning", code("def math(): ..."), "'math'"),
     ("names_have_one_meaning", code("class sum: ..."), "'sum'"),
+    (
+        "names_have_one_meaning",
+        with_cell(new_code_cell("import os\n\nfor os in 'ab': ...")),
+        "'os'",
+    ),
     ("ignored_outputs_are_asserted", code(tags=("nbval-ignore-output",)), "assert in it"),
     (
         "figures_have_alternative_text",

@@ -1,6 +1,6 @@
 /* Sets every figure.u-explore on the page going that is not yet: a state is one frame of the table. */
 for (const figure of document.querySelectorAll("figure.u-explore:not([data-ready])")) {
-  const { lines, frames, alts, axes, handles } = JSON.parse(figure.querySelector("script").textContent);
+  const { lines, frames, alts, axes } = JSON.parse(figure.querySelector("script").textContent);
   const [form, host, status] = ["form", ".u-frame", "[role=status]"].map((q) => figure.querySelector(q));
   const controls = axes.map((_, k) => [...form.querySelectorAll(`[data-axis="${k}"] input`)]);
   const chosen = (inputs) => Number((inputs.find((input) => input.checked) || inputs[0]).value);
@@ -35,26 +35,5 @@ for (const figure of document.querySelectorAll("figure.u-explore:not([data-ready
     input.stepUp(Number(button.value));
     update();
   });
-  if (handles) {
-    const drag = ({ clientX, clientY }) => {
-      const svg = host.firstElementChild, box = svg.getBoundingClientRect(), { width } = svg.viewBox.baseVal;
-      const scale = width / box.width, [x, y] = [clientX - box.left, clientY - box.top].map((d) => d * scale);
-      const far = handles.map(([hx, hy]) => Math.hypot(hx - x, hy - y));
-      let frame = far.indexOf(Math.min(...far));
-      for (let k = axes.length - 1; k >= 0; k--) {
-        const n = axes[k].texts.length, inputs = controls[k];
-        if (inputs[0].type === "range") inputs[0].value = frame % n;
-        else inputs[frame % n].checked = true;
-        frame = Math.floor(frame / n);
-      }
-      update();
-    };
-    host.addEventListener("pointerdown", (event) => {
-      if (!event.target.closest(".u-handle")) return;
-      event.preventDefault();
-      host.setPointerCapture(event.pointerId);
-    });
-    host.addEventListener("pointermove", (event) => { if (host.hasPointerCapture(event.pointerId)) drag(event); });
-  }
   figure.dataset.ready = "";
 }

@@ -1,13 +1,12 @@
 r"""Many documents in one row
 
-To waste nothing on padding, several short texts are packed into one row of a batch, one after the
-other. `documents`, integers (B, T), says for each token which text it belongs to; -1 marks the
-little padding that remains. Token 3 of the second text must not read the first text, nor the
-future, nor padding.
+To waste less on padding, we pack several short texts into one row of a batch, one after the other.
+`documents`, integers (B, T), says for each token which text it belongs to; -1 marks the padding
+that remains. A token must not read another text, nor the future, nor padding.
 
 Write `document_mask(documents)`: a boolean array (B, 1, T, T), True = may attend, in which a query
 may attend to the keys of its own text up to its own position. Padding attends to nothing, and
-nothing attends to it. The numbers of the texts are in no particular order. It needs no loop.
+nothing attends to it. The texts are numbered in no particular order. You need no loop.
 """
 
 import numpy as np
@@ -27,13 +26,13 @@ def document_mask(documents):
 
 # %% explanation
 explanation = r"""
-Each condition is a comparison that broadcasts, and a mask of several conditions is their "and".
-A column of queries, (B, 1, T, 1), compared with a row of keys, (B, 1, 1, T), gives every pair: the
-mask is block-diagonal, a triangle for each text. The causal mask is the same for all rows of the
-batch. The condition on padding is easily forgotten, because $-1 = -1$: padding would be a text of
-its own. Its rows are empty now, so whoever uses the mask has to give zeros there.
+Each condition is a comparison that broadcasts, and "and" combines the conditions. A column of
+queries, (B, 1, T, 1), compared with a row of keys, (B, 1, 1, T), gives every pair. The mask is
+block-diagonal, with one triangle for each text. The causal mask is the same for all rows of the
+batch. The condition on padding is easy to forget: since $-1 = -1$, padding would be a text of its
+own. With it the rows of padding are empty, and attention must give zeros there.
 
-Packing needs one thing more: a token's position should be counted from the start of its own text.
+Packing needs one more thing: count a token's position from the start of its own text.
 """
 
 

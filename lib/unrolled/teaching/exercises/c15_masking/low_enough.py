@@ -4,14 +4,14 @@ Two questions about masks that are numbers, for numpy's `float16`, `float32` and
 
 1. A visible key has the score 0, a hidden one $-c$, and the hidden weight is $e^{-c} / (1 +
    e^{-c})$. What is the smallest $c$ among 3, 10, 30, 80, 200, 1000 for which it comes out as
-   exactly 0? Compute with every number in the given format: `c = dtype(-30)`, `np.exp(c)`.
-2. All three keys of a row are hidden by adding $-10^p$ to their scores 0, 1 and 2. What is the
-   smallest whole $p$ for which the three sums are *equal*, so that the row is spread evenly? For
-   smaller $p$ the row still tells its scores apart, and reads what it may not.
+   exactly 0? Keep every number in the given format: `np.exp(dtype(-30))`.
+2. A row hides all three of its keys by adding $-10^p$ to their scores 0, 1 and 2. What is the
+   smallest whole $p$ for which the three sums are *equal*, so that the three weights are equal? For
+   smaller $p$ the weights still depend on the hidden scores.
 
-**Predict** first: from the smallest positive number of each format ($6 \cdot 10^{-8}$, $10^{-45}$,
-$5 \cdot 10^{-324}$), and from its spacing ($2^{-10}$, $2^{-23}$, $2^{-52}$ between 1 and 2, and
-twice as wide after every power of two).
+**Predict** first, from two facts about each format: its smallest positive number
+($6 \cdot 10^{-8}$, $10^{-45}$, $5 \cdot 10^{-324}$), and the spacing of its numbers ($2^{-10}$,
+$2^{-23}$, $2^{-52}$ between 1 and 2, and twice as wide after every power of two).
 """
 
 kind, level, points = "experiment", 2, 3
@@ -41,15 +41,15 @@ low_enough = {
 
 # %% explanation
 explanation = r"""
-$e^{-c}$ is lost when it falls below half the smallest positive number: for $c$ above 17.3, 104 and
-745. So $-30$, $-200$ and $-1000$ are the first on the list that do, and a hidden score need not be
-astronomically low in an ordinary row.
+$e^{-c}$ rounds to 0 when it is below half the smallest positive number: for $c$ above 17.3, 104 and
+745. So 30, 200 and 1000 are the first on the list that are large enough. In an ordinary row a
+hidden score need not be astronomically low.
 
-Near $10^p$ the formats' neighbours lie $2^{\lfloor p \log_2 10 \rfloor}$ times the spacing at 1
-apart: 8 at $10^4$ in float16; 1 at $10^7$ and 8 at $10^8$ in float32; 2 at $10^{16}$ and 16 at
-$10^{17}$ in float64. With spacing 1 the scores survive, with 2 the score 2 still does; with 8 all
-three are rounded to the same number. So $-10^4$ added in float32 hides nothing in a row that is
-hidden throughout, and not even $-10^{16}$ is enough in float64.
+Near $10^p$ the spacing is $2^{\lfloor p \log_2 10 \rfloor}$ times the spacing at 1: 8 at $10^4$ in
+float16; 1 at $10^7$ and 8 at $10^8$ in float32; 2 at $10^{16}$ and 16 at $10^{17}$ in float64. With
+spacing 1 all scores survive; with spacing 2 the score 2 survives; with spacing 8 all three sums
+round to the same number. So $-10^4$ added in float32 hides nothing in a row that is hidden
+altogether, and in float64 not even $-10^{16}$ is enough.
 
 ```python
 import numpy as np

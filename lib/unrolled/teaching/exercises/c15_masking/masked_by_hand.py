@@ -1,13 +1,13 @@
 r"""One row, four masks
 
-A query stands at position 2, counted from 0, of four. Its scores are $s = (\ln 2,\ \ln 1,\ \ln 3,\
-\ln 6)$, and the values are the numbers $v = (6,\ 0,\ 12,\ 30)$.
+There are four positions, counted from 0. The query at position 2 has the scores
+$s = (\ln 2,\ \ln 1,\ \ln 3,\ \ln 6)$, and the values are the numbers $v = (6,\ 0,\ 12,\ 30)$.
 
 With pencil and paper, compute the row's four weights without a mask (`plain`), with the causal
 mask (`causal`), with a sliding window of the last two keys (`window`), and with the mask $j < i$
-that hides the query's own position (`strict`). Then the output $o = \sum_j \alpha_j v_j$ under the
-causal mask (`output`), and its four derivatives $\partial o / \partial s_j$ (`gradient`).
-Fractions may be written as they are, `1 / 3`.
+that hides the query's own position (`strict`). Then compute the output $o = \sum_j \alpha_j v_j$
+under the causal mask (`output`) and its four derivatives $\partial o / \partial s_j$ (`gradient`).
+You may write a fraction as `1 / 3`.
 """
 
 kind, level, points = "paper", 1, 2
@@ -38,9 +38,9 @@ masked_by_hand = {
 
 # %% explanation
 explanation = r"""
-The exponentials are $2, 1, 3, 6$, and every mask keeps some of them and divides by the sum of what
-it keeps: by 12, by $2 + 1 + 3 = 6$, by $1 + 3 = 4$, by $2 + 1 = 3$. The ratios of what stays do not
-change, which is why a mask can be applied before the softmax or, with renormalising, after it.
+The exponentials are $2, 1, 3, 6$. Each mask keeps some of them and divides by the sum of those it
+keeps: by 12, by $2 + 1 + 3 = 6$, by $1 + 3 = 4$, by $2 + 1 = 3$. The ratios of what remains do
+not change. So a mask can be applied before the softmax or, with renormalising, after it.
 
 The output is $\frac13 \cdot 6 + \frac16 \cdot 0 + \frac12 \cdot 12 = 8$. Its derivatives are those
 of a softmax,
@@ -50,7 +50,7 @@ $$
 = \alpha_j (v_j - o) ,
 $$
 
-so they sum to zero, and that of the hidden score is 0, however large its value 30 is.
+so they sum to zero, and the derivative of the hidden score is 0, although its value 30 is large.
 """
 
 

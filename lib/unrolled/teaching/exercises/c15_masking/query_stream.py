@@ -1,14 +1,15 @@
 r"""Two streams
 
-To predict token $i$ *at* position $i$, the query there must know the position and not the token,
-while the key and the value, which later positions read, must know the token. In one layer that is
-easy. For several, XLNet keeps two streams, here without any matrices of weights. They start as
+To predict token $i$ *at* position $i$, the query there must know the position but not the token.
+The key and the value there must know the token, because later positions read them. In one layer
+that is easy. For several layers XLNet keeps two streams, here without weight matrices. They start
+as
 
 - contents $h_i = x_i + p_i$, the vectors of a token and of its position, and
 - queries $g_i = p_i$, the position alone.
 
 In every layer both read the *contents of the layer below*: contents with the mask $j \le i$,
-queries with the mask $j < i$, and each adds what it has read to itself:
+queries with the mask $j < i$. Each adds what it reads to itself:
 
 $$
 h' = h + \mathrm{attend}(h, h, h;\ j \le i), \qquad g' = g + \mathrm{attend}(g, h, h;\ j < i),
@@ -51,17 +52,17 @@ def query_stream(tokens, positions, n_layers):
 
 # %% explanation
 explanation = r"""
-The order inside a layer matters only because both read the contents of the layer *below*: with the
-contents updated first, the queries would read the layer above.
+The order of the two updates matters: if the contents were updated first, the queries would read the
+new contents and not those of the layer *below*.
 
 Why does nothing leak? The contents at $j$ depend on tokens up to $j$ and no further, in every
 layer, because the causal mask is transitive. The queries at $i$ read contents at $j < i$ only, so
 they depend on tokens before $i$. And they start without $x_i$.
 
-With a single stream it cannot be done. If keys and values came from the queries' stream, a key
-would not know its own token, and no token would ever be read. If queries came from the contents'
-stream, position $i$ would know the answer from the start. Position 0 may see nothing in any layer,
-and its query stays what it was at the start.
+A single stream is not enough. If keys and values came from the stream of queries, a key would not
+know its own token, and no token would ever be read. If queries came from the stream of contents,
+position $i$ would know the answer from the start. Position 0 may see nothing in any layer, so its
+query stays what it was at the start.
 """
 
 

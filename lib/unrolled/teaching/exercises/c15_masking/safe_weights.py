@@ -2,14 +2,14 @@ r"""Weights that nothing can spoil
 
 Write `safe_weights(scores, mask)`: the softmax of `scores` over the last axis, among the keys
 where `mask` is True, and 0 elsewhere. `scores` is a float array (…, T, S); `mask` is boolean and
-broadcasts to it. It must hold that
+broadcasts to it. In detail:
 
-- what stands at a hidden position does not matter: it may be enormous, `inf` or `nan`;
-- visible scores may be large, positive or negative, but are finite;
-- a row in which nothing is visible is all zeros;
-- `scores` is left as it was.
+- hidden scores must not matter, even if they are enormous, `inf` or `nan`;
+- visible scores are finite, but may be large, positive or negative;
+- a row in which nothing is visible must give zeros;
+- `scores` must stay unchanged.
 
-No loop over rows is needed, and numpy is enough.
+You need numpy only, and no loop over rows.
 """
 
 import numpy as np
@@ -31,12 +31,13 @@ def safe_weights(scores, mask):
 
 # %% explanation
 explanation = r"""
-The maximum is taken *after* the hidden scores have become $-\infty$: a large hidden score would
-otherwise push all visible ones into underflow. It is subtracted so that nothing overflows, which
-leaves one obstacle, a row without a maximum. There $-\infty - (-\infty)$ would be not a number, so
-0 is subtracted, every exponential is 0, and the sum 0 is replaced by 1 before the division.
+Take the maximum *after* the hidden scores have become $-\infty$: otherwise a large hidden score
+makes all visible exponentials underflow. Subtracting the maximum prevents overflow. One case
+remains: an empty row has the maximum $-\infty$, and $-\infty - (-\infty)$ is NaN. So we subtract 0
+there, every exponential is 0, and the sum 0 is replaced by 1 before the division.
 
-`np.where` chooses; a product with the mask would not do, since $0 \cdot \mathrm{nan}$ is nan.
+`np.where` chooses between two arrays. A product with the mask would fail, because
+$0 \cdot \mathrm{NaN}$ is NaN.
 """
 
 
