@@ -139,7 +139,10 @@ def test_a_marker_named_handle_tells_where_it_stands_in_every_state():
     # 72 units an inch, y downward.
     assert html.table["handles"] == [[72, 144], [72, 72], [144, 144], [144, 72]]
     assert len(html.all("g", class_="u-handle")) == 1
-    assert "handles" not in Page(page(draw, **OPTIONS)).table
+    assert len(html.scripts) == 3  # the data, the controls, the dragging
+    plain = Page(page(draw, **OPTIONS))
+    assert "handles" not in plain.table
+    assert len(plain.scripts) == 2
 
 
 def test_two_figures_on_a_page_share_no_identifier():

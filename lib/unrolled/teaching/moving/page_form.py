@@ -90,10 +90,15 @@ def _document(plan: Plan, states: list[tuple[int, ...]], drawings: list[str]) ->
 </form>
 <p class="u-status" role="status"></p>"""
     here = Path(__file__)
-    return embed(
+    figure = embed(
         "u-explore", body, data=data, style=here.with_name("explore.css"),
         script=here.with_name("explore.js"), caption=figures.figcaption(plan.caption),
     )  # fmt: skip
+    if "handles" not in data:
+        return figure
+    script = here.with_name("drag.js").read_text(encoding="utf-8")
+    style = "<style>.u-handle{cursor:grab;touch-action:none}</style>"
+    return figure.removesuffix("</figure>") + f"{style}\n<script>\n{script}</script>\n</figure>"
 
 
 def _handle(drawing: str) -> list[float] | None:
