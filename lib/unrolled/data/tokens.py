@@ -3,7 +3,7 @@
 Every tokeniser of the book has `encode(text) -> ids`, `decode(ids) -> text`, `vocab_size` and
 `vocab`, and is made by `train(text)`. The ids are positions in `vocab`. Decoding what the character
 tokeniser encoded gives the same text; the word tokeniser loses what its docstring says. A text that
-is not a `str` raises TypeError.
+is not a `str` raises TypeError. Subwords are in `bpe` and `wordpiece`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class CharTokenizer:
     """One token per character (Unicode code point); the vocabulary is in code-point order."""
 
     def __init__(self, vocab: Sequence[str]) -> None:
-        self.vocab = _distinct(vocab)
+        self.vocab = check_distinct(vocab)
         self.vocab_size = len(self.vocab)
         points = [ord(char) for char in self.vocab]
         self._ids = np.full(max(points, default=0) + 2, -1, dtype=np.int64)  # last: beyond all
@@ -37,11 +37,11 @@ class CharTokenizer:
     @classmethod
     def train(cls, text: str) -> CharTokenizer:
         """A tokeniser whose vocabulary is the characters of `text`."""
-        return cls(sorted(set(_text(text))))
+        return cls(sorted(set(check_text(text))))
 
     def encode(self, text: str) -> NDArray[np.int64]:
         """The ids (n,) of the n characters; ValueError names the first unknown."""
-        points = np.frombuffer(_text(text).encode("utf-32-le", "surrogatepass"), dtype="<u4")
+        points = np.frombuffer(check_text(text).encode("utf-32-le", "surrogatepass"), dtype="<u4")
         ids = self._ids[np.minimum(points, len(self._ids) - 1)]
         if len(ids) and ids.min() < 0:
             at = int(np.argmin(ids >= 0))
@@ -68,7 +68,7 @@ class WordTokenizer:
     unk_id, bos_id, eos_id = 0, 1, 2  # of the special tokens <unk>, <s>, </s>
 
     def __init__(self, vocab: Sequence[str], *, lowercase: bool = True) -> None:
-        self.vocab = _distinct(vocab)
+        self.vocab = check_distinct(vocab)
         self.vocab_size = len(self.vocab)
         if self.vocab[:3] != (UNKNOWN, START, END):
             raise ValueError(f"a vocabulary starts with <unk>, <s>, </s>, got {self.vocab[:3]}")
@@ -101,7 +101,7 @@ class WordTokenizer:
 
         `</s>` is predicted like a word. `unrolled.models.ngram` puts `<s>` before each line itself.
         """
-        lines = (self.encode(line) for line in _text(text).splitlines())
+        lines = (self.encode(line) for line in check_text(text).splitlines())
         return [np.append(ids, self.eos_id) for ids in lines if len(ids)]
 
     def decode(self, ids: ArrayLike) -> str:
@@ -111,17 +111,18 @@ class WordTokenizer:
 
 def words(text: str, *, lowercase: bool = True) -> list[str]:
     """The words and punctuation marks of `text` by the pattern `WORD`."""
-    return re.findall(WORD, _text(text).lower() if lowercase else _text(text))
+    return re.findall(WORD, check_text(text).lower() if lowercase else check_text(text))
 
 
-def _text(text: str) -> str:
+def check_text(text: str) -> str:
     """`text`, or TypeError if it is anything else: a list of lines, say, or bytes."""
     if not isinstance(text, str):
         raise TypeError(f"expected a text (str), got {type(text).__name__}")
     return text
 
 
-def _distinct(vocab: Sequence[str]) -> tuple[str, ...]:
+def check_distinct(vocab: Sequence) -> tuple:
+    """`vocab` as a tuple, or ValueError with a token that occurs in it more than once."""
     vocab = tuple(vocab)
     if len(set(vocab)) != len(vocab):
         twice = next(v for v, n in Counter(vocab).items() if n > 1)
