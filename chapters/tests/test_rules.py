@@ -52,6 +52,7 @@ None.
 [Shannon (1948)](cite:shannon1948)"""
 SET_UP = BOOTSTRAP.format(url=repository_url()) + "\nimport math"
 FIGURE = '<figure><svg role="img" aria-label="a line"></svg></figure>'
+BELOW = CLOSING.index("## Where next")
 
 
 def good() -> list:
@@ -60,7 +61,8 @@ def good() -> list:
         new_code_cell(SET_UP),
         new_markdown_cell("## Counting\n\nA [**bit**](term:bit), and $x^{2}$: we `print`."),
         new_code_cell("print(3.5)", outputs=[new_output("stream", name="stdout", text="3.5\n")]),
-        new_markdown_cell("It printed 3.5.\n\n" + CLOSING),
+        new_markdown_cell("It printed 3.5.\n\n" + CLOSING[:BELOW].strip()),
+        new_markdown_cell(CLOSING[BELOW:]),  # the exercises' cells stand between
     ]
 
 
