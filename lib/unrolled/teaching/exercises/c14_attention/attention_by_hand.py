@@ -8,10 +8,13 @@ K = \begin{pmatrix} 1 & 1 & 0 & 0 \\ 1 & -1 & 1 & 0 \\ 0 & 0 & 1 & 2 \end{pmatri
 V = \begin{pmatrix} 6 & 0 \\ 0 & 6 \\ 12 & 6 \end{pmatrix}.
 $$
 
-With pencil and paper: compute the weights `A` (two rows of three) and the answers `Y` (two rows of
-two) of scaled dot-product attention. Then let $\bar y_1 = (1, 0)$ arrive at the first answer, and
-compute `s_bar`, the gradient of the first query's three scores (after the division), and `q_bar`,
-the gradient of the first query (four numbers). Fractions may be written as they are, `2 / 3`.
+With pencil and paper, compute the weights `A` (two rows of three) and the answers `Y` (two rows of
+two) of scaled dot-product attention.
+
+The second half needs *Going further: the backward pass*. The gradient $\bar y_1 = (1, 0)$ arrives
+at the first answer. Compute `s_bar`, the gradient of the first query's three scores (after the
+division), and `q_bar`, the gradient of the first query (four numbers). You may write fractions as
+they are, `2 / 3`.
 """
 
 import numpy as np
@@ -42,8 +45,8 @@ $$
 
 Backwards, $\bar s_{1j} = A_{1j}\, \bar y_1 \cdot (v_j - y_1)$ compares the first component of each
 value with that of the answer, which is 6: $\tfrac46 (6 - 6) = 0$, $\tfrac16 (0 - 6) = -1$,
-$\tfrac16 (12 - 6) = 1$. The first key has the largest weight and gets no gradient at all, since its
-value is, as far as the loss can see, the answer already. Last,
+$\tfrac16 (12 - 6) = 1$. The first key has the largest weight and gets no gradient at all: in the
+component that the loss sees, its value already equals the answer. Finally,
 $\bar q_1 = \tfrac12 (-k_2 + k_3) = \tfrac12 (-1, 1, 0, 2)$.
 """
 

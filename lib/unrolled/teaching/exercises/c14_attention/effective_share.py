@@ -1,13 +1,14 @@
 r"""How many keys does a query read?
 
-A distribution with an entropy of $H$ nats is as uncertain as an even choice among $e^H$: so many
-keys a query reads, *effectively*. Let the scores of a query be normal random numbers with standard
-deviation $\sigma$, for $m = 100{,}000$ keys, and measure $e^H / m$, the effective share of the
-keys that it reads, as a mean over ten seeds. Do it for $\sigma = 0.5$, for $\sigma = 1$ (what the
-divisor $\sqrt{d_k}$ gives) and for $\sigma = 2$ (what keys of width 4 give without it).
+A distribution with an entropy of $H$ nats is as uncertain as an even choice among $e^H$ options. We
+say that a query with such weights *effectively* reads $e^H$ keys. Let a query have $m = 100{,}000$
+keys, and let its scores be normal random numbers with standard deviation $\sigma$. Measure
+$e^H / m$, the effective share of the keys that it reads, as a mean over ten seeds. Do it for
+$\sigma = 0.5$, for $\sigma = 1$ (what the divisor $\sqrt{d_k}$ gives) and for $\sigma = 2$ (what
+keys of width 4 give without the divisor).
 
-**Predict** first. With very many keys, sums over keys become expectations, and $\mathbb{E}[e^{s}] =
-e^{\sigma^2/2}$ and $\mathbb{E}[s\, e^{s}] = \sigma^2 e^{\sigma^2/2}$ for such a score $s$. What is
+**Predict** first. With very many keys, means over keys approach expectations. For such a score $s$,
+$\mathbb{E}[e^{s}] = e^{\sigma^2/2}$ and $\mathbb{E}[s\, e^{s}] = \sigma^2 e^{\sigma^2/2}$. What is
 $H - \ln m$?
 """
 
@@ -22,7 +23,7 @@ effective_share = {"0.5": 0.882, "1": 0.607, "2": 0.135}
 
 # %% explanation
 explanation = r"""
-The gap between logsumexp and the mean score under the softmax is the entropy:
+The entropy is the gap between the logsumexp and the mean score under the softmax:
 
 $$
 H = \ln \sum_j e^{s_j} - \frac{\sum_j s_j e^{s_j}}{\sum_j e^{s_j}}
@@ -43,11 +44,11 @@ for sigma in (0.5, 1, 2):
     print(sigma, np.mean(shares))
 ```
 
-A scaled random query reads six tenths of the table, however large the table is: it hardly looks.
-Looking closely has to be learned, by queries and keys whose scores have a larger spread. Without
-the divisor and at width 64, where $\sigma = 8$, the formula would give $e^{-32}$. It no longer
-holds there: a hundred thousand keys are far too few for the sums to be near their expectations, and
-a handful of keys has nearly all the weight.
+With the divisor, a random query effectively reads six tenths of the table, however large the table
+is: it hardly chooses. A sharper choice has to be learned, by queries and keys whose scores have a
+larger spread. At width 64 without the divisor, $\sigma = 8$ and the formula would give $e^{-32}$.
+But the formula no longer holds there: a hundred thousand keys are far too few for the means to be
+near their expectations, and a handful of keys has nearly all the weight.
 """
 
 

@@ -1,7 +1,7 @@
 r"""A lookup by nearness
 
-A dot product is not a nearness: in the chapter's figure the query that lies on key a reads key b.
-Kernel regression weighs the entries by their distance instead,
+A dot product does not measure nearness: in the chapter's figure the query that points straight at
+key b reads key c. Kernel regression weighs the entries by their distance instead,
 
 $$
 y = \sum_j \alpha_j v_j, \qquad
@@ -10,10 +10,11 @@ $$
 
 with a width $w > 0$. Write `lookup_by_distance(Q, K, V, width)` for `Q` `(n, d)`, `K` `(m, d)` and
 `V` `(m, d_v)`; return $Y$, `(n, d_v)`. A query may be so far from all keys that every exponential
-is 0 in floating-point numbers. It still has an answer: the formula is a quotient, and has a limit.
+is 0 in floating-point numbers. It must still get the right answer: the quotients $\alpha_j$ are
+well defined, however small numerator and denominator are.
 
-Then look at your formula and say on paper what has to be true of the keys for it to be dot-product
-attention, and with which scale.
+Then look at your formula and answer on paper: for which keys is this the same as dot-product
+attention, and with which scale?
 """
 
 import numpy as np
@@ -34,8 +35,9 @@ def lookup_by_distance(Q, K, V, width):
 
 # %% explanation
 explanation = r"""
-It is a softmax of scores, and a softmax does not feel a shift of its row. So the maximum is
-subtracted first: the nearest key then has the exponential 1, however far away it is.
+The weights are a softmax of scores, and adding a constant to all scores of a row leaves the softmax
+unchanged. So we subtract the maximum first: then the nearest key has the exponential 1, however far
+away it is.
 
 Multiply out:
 
@@ -43,10 +45,11 @@ $$
 -\frac{|q - k_j|^2}{2 w^2} = \frac{q \cdot k_j}{w^2} - \frac{|k_j|^2}{2 w^2} - \frac{|q|^2}{2 w^2} .
 $$
 
-The last term is the same for all keys, so the softmax drops it. If all keys have the same length,
-it drops the second too, and what is left is dot-product attention with the scale $1/w^2$. In
-general the second term is a bias of the key, which takes from a long key what the dot product
-gives it in excess. The divisor $\sqrt{d_k}$ corresponds to a kernel of width $w = d_k^{1/4}$.
+The last term is the same for all keys, so it does not change the softmax. If all keys have the same
+length, the second term does not either, and what is left is dot-product attention with the scale
+$1/w^2$. In general the second term is a bias for each key: it takes back the advantage that a dot
+product gives to long keys. The divisor $\sqrt{d_k}$ corresponds to a kernel of width
+$w = d_k^{1/4}$.
 """
 
 

@@ -1,7 +1,7 @@
 r"""Five faults in three lines
 
-This function is to be scaled dot-product attention. On one hand-made case, three tokens of width 3,
-it looked right.
+Somebody wrote this function for scaled dot-product attention. On one small case, three tokens of
+width 3, its output looked right.
 
 ```python
 def mended_attention(q, k, v):
@@ -10,10 +10,9 @@ def mended_attention(q, k, v):
     return weights @ v
 ```
 
-It has five faults, which show when shapes or sizes are others: for `q` `(…, T, K)`, `k` `(…, S, K)`
-and `v` `(…, S, Kv)` with any number of axes in front, for T, S and K that differ, and for scores
-of any size. Find them, and write it right. Return `(…, T, Kv)`, and leave the arguments as they
-are.
+It has five faults. Find them and write a function that is right for `q` `(…, T, K)`,
+`k` `(…, S, K)` and `v` `(…, S, Kv)` with any number of axes in front, with T, S and K that differ,
+and with scores of any size. Return `(…, T, Kv)` and do not change the arguments.
 """
 
 import numpy as np
@@ -37,15 +36,14 @@ explanation = r"""
 - `k.T` reverses *all* axes; exchange the last two only.
 - `k.shape[0]` is the number of keys, or of tables in a batch. The divisor is the root of the width,
   the last axis.
-- `axis=1` is the axis of the keys as long as there is no batch. Counted from the end it is always
-  the last.
-- Without `keepdims`, the sums $(T,)$ are laid along the *columns* of the weights $(T, S)$: row $i$,
-  column $j$ is divided by the sum of row $j$. With T = S nothing complains.
+- `axis=1` is the axis of the keys only as long as there is no batch. Counted from the end, the keys
+  are always the last axis.
+- Without `keepdims`, numpy matches the sums $(T,)$ with the *columns* of the weights $(T, S)$: the
+  entry in row $i$, column $j$ is divided by the sum of row $j$. With T = S no error is raised.
 - `np.exp` overflows above about 709 in float64. Subtracting each row's maximum changes no weight.
 
-The first four are silent for some shapes. A check of behaviour, that the weights of each query are
-a distribution, finds those that concern the softmax, and a second set of shapes, all different, the
-others.
+The first four raise no error for some shapes. Two checks find them: that the weights of each query
+are a distribution, and a test in which every axis has a different size.
 """
 
 

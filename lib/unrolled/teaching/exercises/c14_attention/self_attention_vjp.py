@@ -36,14 +36,14 @@ def self_attention_vjp(X, W_q, W_k, W_v, Y_bar):
 
 # %% explanation
 explanation = r"""
-From $\bar Y$ to $\bar Q, \bar K, \bar V$ is the chapter's derivation; then each of $Q = X W_q$,
-$K = X W_k$, $V = X W_v$ is a matrix product, with $\bar W_q = X^\top \bar Q$ and a share
-$\bar Q W_q^\top$ of $\bar X$. The three shares add, as always where a value is used more than
-once.
+The chapter's derivation leads from $\bar Y$ to $\bar Q, \bar K, \bar V$. Each of $Q = X W_q$,
+$K = X W_k$, $V = X W_v$ is a matrix product: $\bar W_q = X^\top \bar Q$, and $\bar Q W_q^\top$ is
+the share that the queries send to $\bar X$. The three shares add, as always where a value is used
+more than once.
 
-$S$ is square here, and so a transpose in the wrong place raises no error: $\bar S K$ and
-$\bar S^\top K$ have the same shape. Only $\bar S^\top$ may meet $Q$: a key collects from all
-queries that look at it, down its column.
+Here $S$ is square, so a transpose in the wrong place raises no error: $\bar S K$ and
+$\bar S^\top K$ have the same shape. The gradient of the keys needs $\bar S^\top Q$: a key collects
+from all queries that read it, down its column.
 """
 
 
