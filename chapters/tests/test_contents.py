@@ -15,9 +15,10 @@ PAGES = ("README.md", "CONTRIBUTING.md", "book/index.md", "book/how-to-use.md", 
 
 
 def listed() -> list[str]:
-    """The chapters of the table of contents, in its order."""
+    """The chapters of the table of contents, in its order; b-chapters are `sections` there."""
     contents = yaml.safe_load((ROOT / "_toc.yml").read_text("utf8"))
-    files = [entry["file"] for part in contents["parts"] for entry in part["chapters"]]
+    chapters = [entry for part in contents["parts"] for entry in part["chapters"]]
+    files = [e["file"] for entry in chapters for e in (entry, *entry.get("sections", ()))]
     return [name.removeprefix("chapters/") for name in files if name.startswith("chapters/")]
 
 

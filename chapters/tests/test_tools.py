@@ -16,6 +16,7 @@ from book.tools.notebooks import (
     METADATA,
     ROOT,
     address,
+    chapter_paths,
     clean,
     exercise_cells,
     is_draft,
@@ -63,6 +64,13 @@ def draft(tmp_path) -> Path:
     path = tmp_path / "draft.py"
     path.write_text(DRAFT, encoding="utf-8")
     return path
+
+
+def test_a_number_names_its_chapter_and_not_the_b_chapter_beside_it():
+    assert [path.stem for path in chapter_paths(["16", "16b"])] == [
+        "16_multihead",
+        "16b_what_heads_do",
+    ]
 
 
 # ---- exercises ---------------------------------------------------------------------------------

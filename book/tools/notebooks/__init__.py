@@ -45,7 +45,8 @@ def number(stem: str) -> str:
 def _find(name: str, everything: list[Path]) -> Path:
     if name.endswith(".ipynb"):
         return Path(name)
-    found = [path for path in everything if path.stem.startswith(name)]
+    exact = [path for path in everything if path.stem.startswith(f"{name}_")]  # 16, beside 16b
+    found = exact or [path for path in everything if path.stem.startswith(name)]
     if len(found) != 1:
         raise SystemExit(f"{name!r} names {len(found)} of {[p.stem for p in everything]}")
     return found[0]
