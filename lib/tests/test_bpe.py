@@ -399,6 +399,15 @@ def test_the_work_for_one_long_word_grows_as_its_length(kind):
         assert all(after < 2.4 * before for before, after in pairwise(counts)), counts
 
 
+def test_a_million_equal_bytes_are_learnt_and_encoded():
+    """Seconds; what is quadratic within one line, which the count above cannot see, takes hours."""
+    n = 1_000_000
+    merges = learn_merges({b"a" * n: 1}, 99)
+    assert merges == [(b"a" * 2**k, b"a" * 2**k) for k in range(19)]
+    ids = BPETokenizer(merges, pattern="none").encode("a" * n)
+    assert len(ids) == n.bit_count()
+
+
 @pytest.mark.parametrize("kind", ["equal bytes", "random letters"])
 def test_memory_grows_as_the_length(kind):
     peaks = []

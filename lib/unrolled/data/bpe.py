@@ -106,7 +106,6 @@ def learn_merges(pieces: Mapping[bytes, int], n_merges: int, min_count: int = 2)
                 counts[new, after] += weight[i]
                 positions[new, after].append(i)
                 grown.add((new, after))
-        counts[pair] = 0
         for neighbours in grown:
             heapq.heappush(heap, entry(neighbours))
     return merges
