@@ -151,8 +151,6 @@ def closes_as_every_chapter(chapter: Chapter) -> list[str]:
 
 def says_how_long_it_takes(chapter: Chapter) -> list[str]:
     """The opening says '… minutes to read' as counted (words / 180 + lines / 12 + figures)."""
-    if chapter.path.stem in HEAVY:
-        return []
     said, counted = SAID.search(chapter.opening), weigh(chapter.notebook).minutes
     if said and int(said[1]) == counted:
         return []
