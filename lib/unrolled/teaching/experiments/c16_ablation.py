@@ -1,4 +1,4 @@
-"""Chapter 16: what a language model loses without one head or two, and what its heads attend to.
+"""Chapter 16b: what a language model loses without one head or two, and what its heads attend to.
 
 Small Transformers of one size read the eight plays of the small corpus, character by character;
 only their seeds differ. In a copy of each trained model we switch off every head, alone and with

@@ -1,4 +1,4 @@
-"""Chapter 16: how much one head can fetch: texts read backwards, by heads, questions and readout.
+"""Chapter 16b: how much one head can fetch: texts read backwards, by heads, questions and readout.
 
 At each position i of a text of T symbols the network must name up to four of them: the one at the
 mirrored position T − 1 − i, its left and right neighbours (around the ends), and the one at i. One
