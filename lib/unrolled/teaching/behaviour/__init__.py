@@ -12,6 +12,7 @@ from unrolled.teaching.behaviour.models import check_batch, check_causal
 from unrolled.teaching.behaviour.order import check_order, check_permutation
 from unrolled.teaching.behaviour.padding import check_padding
 from unrolled.teaching.behaviour.reading import check_cache, check_source
+from unrolled.teaching.behaviour.units import check_units
 from unrolled.teaching.behaviour.values import check_distribution, check_gradient, check_shift
 
 __all__ = [
@@ -27,4 +28,5 @@ __all__ = [
     "check_perplexity",
     "check_shift",
     "check_source",
+    "check_units",
 ]

@@ -1,0 +1,98 @@
+"""Stacks of equal layers, plain or residual, and the random starts that keep a signal's size.
+
+Chapter 6 derives both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from unrolled.validate import one_of, whole
+
+NONLINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+    "relu": F.relu,
+    "leaky-relu": F.leaky_relu,
+    "gelu": F.gelu,
+    "softplus": F.softplus,
+}
+# A start's variance is scale / fan; the fan that its paper takes.
+SCHEMES = {"lecun": (1.0, "fan_in"), "xavier": (1.0, "fan_avg"), "he": (2.0, "fan_in")}
+MODES = ("fan_in", "fan_out", "fan_avg")
+DISTRIBUTIONS = ("normal", "uniform")
+
+
+class Stack(nn.Module):
+    """Layers of one width D: h ← φ(W h + b), or h ← h + φ(W h + b) if residual.
+
+    Weights: D × D and D for each layer, with torch's own start. Source of the residual form, here
+    with one matrix in each branch instead of two: He et al. (2016), equation 1.
+    """
+
+    def __init__(
+        self, width: int, n_layers: int, *, activation: str = "relu", residual: bool = False
+    ):
+        """width: D. n_layers: at least 1. activation: a name of NONLINEARITIES. Raises ValueError
+        or TypeError for anything else.
+        """
+        super().__init__()
+        whole("width", width), whole("n_layers", n_layers)
+        one_of("activation", activation, NONLINEARITIES)
+        self.activation, self.residual = NONLINEARITIES[activation], residual
+        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(n_layers))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(…, D) → (…, D)."""
+        return self.states(x)[-1]
+
+    def states(self, x: Tensor) -> list[Tensor]:
+        """The input and the output of every layer, n_layers + 1 tensors (…, D)."""
+        found = [x]
+        for layer in self.layers:
+            x = self.activation(layer(x)) + (x if self.residual else 0)
+            found.append(x)
+        return found
+
+
+def start_std(shape: Sequence[int], scheme: str, *, mode: str | None = None) -> float:
+    """√(scale / fan), the standard deviation of a fresh weight matrix.
+
+    shape: (outputs, inputs), as torch stores it. scheme: "lecun" (scale 1), "xavier" (1) or "he"
+    (2). mode: "fan_in" (inputs), "fan_out" (outputs) or "fan_avg" (their mean); by default the mean
+    for Xavier and the inputs for the others. Raises ValueError for another name or shape.
+    Source: LeCun et al. (1998), section 4.6; Glorot & Bengio (2010), equation 12; He et al. (2015),
+    equation 10.
+    """
+    if len(shape) != 2 or min(shape) < 1:
+        raise ValueError(f"a weight matrix has the shape (outputs, inputs), got {tuple(shape)}")
+    one_of("scheme", scheme, SCHEMES)
+    scale, usual = SCHEMES[scheme]
+    fan_out, fan_in = shape
+    fans = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}
+    return math.sqrt(scale / fans[one_of("mode", mode or usual, MODES)])
+
+
+@torch.no_grad()
+def start(
+    weight: Tensor,
+    scheme: str,
+    *,
+    mode: str | None = None,
+    distribution: str = "normal",
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Fill a weight matrix (outputs, inputs) in place with mean 0 and `start_std`; return it.
+
+    distribution: "normal", or "uniform" between ±√3 standard deviations. generator: torch's own by
+    default. With one seed the numbers are those of torch.nn.init.xavier_… and kaiming_….
+    """
+    std = start_std(weight.shape, scheme, mode=mode)
+    if one_of("distribution", distribution, DISTRIBUTIONS) == "normal":
+        return weight.normal_(0, std, generator=generator)
+    return weight.uniform_(-math.sqrt(3) * std, math.sqrt(3) * std, generator=generator)

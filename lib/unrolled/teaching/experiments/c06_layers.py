@@ -1,0 +1,86 @@
+"""Chapter 6: what each hidden layer gives while a network learns, with sigmoid and with tanh.
+
+Four hidden layers read eight characters and predict the ninth (see `c06_depth`), trained by plain
+stochastic gradient descent from the start that Glorot & Bengio (2010) call standard, uniform
+between ±1/√inputs, which is also torch's. It follows their figures 2 and 3 in kind. Half a minute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from unrolled.models.depth import Stack
+from unrolled.teaching.experiments import c06_depth
+from unrolled.teaching.experiments._common import seeded
+from unrolled.training.evaluate import bits
+
+N_LAYERS, LR, BATCH_SIZE, N_STEPS, EVERY = 4, 0.5, 32, 6000, 250
+ACTIVATIONS = ("sigmoid", "tanh")
+
+
+def fresh(activation: str, seed: int) -> c06_depth.Reader:
+    """An untrained network with torch's own start; torch's generator is unchanged."""
+    arm = c06_depth.Arm(depth=N_LAYERS, residual=False)
+    with seeded(seed):
+        model = c06_depth.Reader(arm, c06_depth.text()[0], activation)
+        model.stack = Stack(c06_depth.WIDTH, N_LAYERS, activation=activation)
+    return model
+
+
+def look(model: c06_depth.Reader) -> dict:
+    """On 300 windows: the loss in bits, and for each layer, first to last, the mean of its outputs,
+    the mean over units of their standard deviation between windows, and the norm of the gradient.
+    """
+    tokens, targets = c06_depth.draw(np.random.default_rng(1_000), c06_depth.text()[1], 300)
+    states = model.stack.states(model.features(tokens))[1:]
+    loss = F.cross_entropy(model.head(states[-1]), targets)
+    gradients = torch.autograd.grad(loss, states)
+    return {
+        "bits": _short(bits(loss.item())),
+        "mean": [_short(h.mean().item()) for h in states],
+        "spread": [_short(h.std(0).mean().item()) for h in states],
+        "gradient": [_short(g.norm().item()) for g in gradients],
+    }
+
+
+def train(activation: str, seed: int, n_steps: int) -> list[dict]:
+    """Descend; what `look` sees at the start and after every EVERY steps."""
+    model = fresh(activation, seed)
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR)
+    rng, rows = np.random.default_rng(seed), []
+    for step in range(n_steps + 1):
+        if step % EVERY == 0:
+            rows.append({"step": step, **look(model)})
+        tokens, targets = c06_depth.draw(rng, c06_depth.text()[1], BATCH_SIZE)
+        loss = F.cross_entropy(model(tokens), targets)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return rows
+
+
+def run(seeds: Sequence[int] = (0, 1, 2), n_steps: int = N_STEPS) -> dict:
+    """Train both with every seed. curve: the rows of `train`; metrics: the last of them."""
+    found = [
+        {"activation": activation, "seed": seed, **row}
+        for activation in ACTIVATIONS
+        for seed in seeds
+        for row in train(activation, seed, n_steps)
+    ]
+    config = {
+        "width": c06_depth.WIDTH, "n_layers": N_LAYERS, "lr": LR, "batch_size": BATCH_SIZE,
+        "n_steps": n_steps, "every": EVERY, "optimizer": "sgd", "corpus": c06_depth.CORPUS,
+    }  # fmt: skip
+    metrics = {
+        "runs": [row for row in found if row["step"] == n_steps],
+        "by_frequency": round(c06_depth.by_frequency(), 3),
+    }
+    return {"config": config, "seeds": [*seeds], "metrics": metrics, "curve": found}
+
+
+def _short(number: float) -> float:
+    return float(f"{number:.3g}")
