@@ -59,7 +59,7 @@ def test_inserted_identity_layers_change_no_output():
 
 
 def test_the_insertion_begins_where_the_short_stack_stood():
-    short, deep = inserted(1e-2, seed=0, n_steps=4)
+    short, deep = inserted(1e-2, (1e-2, 1e-2), seed=0, n_steps=4)
     assert short["before"] == deep["before"]
     assert short["train"] != deep["train"]
 

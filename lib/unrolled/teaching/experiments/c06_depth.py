@@ -52,6 +52,7 @@ ARMS = (
     Arm(depth=40, residual=False, start="small"),
     Arm(depth=40, residual=False, start="identity"),
     Arm(depth=40, residual=False, batch_norm=True),
+    Arm(depth=40, residual=True, batch_norm=True),
 )
 
 
@@ -164,16 +165,24 @@ def deepen(model: Reader, n_layers: int) -> Reader:
     return deeper
 
 
-def inserted(lr: float, seed: int, n_steps: int) -> list[dict]:
-    """Train a short stack; then train on, once as it is and once deepened by identity layers."""
+def inserted(lr: float, on_lrs: Sequence[float], seed: int, n_steps: int) -> list[dict]:
+    """Train a short stack with the rate lr; then train on for half as many steps, once as it is and
+    once deepened by identity layers, each with its rate of `on_lrs`.
+    """
     short = fresh(Arm(depth=SHORT, residual=False), seed)
     train(short, lr, seed, n_steps)
-    deep, rows = deepen(short, LONG), []
-    for model, depth in ((short, SHORT), (deep, LONG)):
-        before = evaluate(model)["train"]
-        train(model, lr, seed + 1_000, n_steps // 2)
-        rows.append({"depth": depth, "seed": seed, "before": before, **evaluate(model)})
+    before, rows = evaluate(short)["train"], []
+    for model, on_lr in zip((short, deepen(short, LONG)), on_lrs, strict=True):
+        row = {"depth": len(model.stack.layers), "lr": on_lr, "seed": seed, "before": before}
+        train(model, on_lr, seed + 1_000, n_steps // 2)
+        rows.append({**row, **evaluate(model)})
     return rows
+
+
+def search_inserted(lr: float, n_steps: int) -> list[list[dict]]:
+    """For the short and the deepened stack what `search` finds, with the search's seed."""
+    found = {on_lr: inserted(lr, (on_lr, on_lr), SEARCH_SEED, n_steps) for on_lr in LRS}
+    return [search(LRS, lambda on_lr, k=k: found[on_lr][k]["train"], "train") for k in range(2)]
 
 
 def run(
@@ -198,16 +207,18 @@ def run(
             curves.append({"bits": [float(f"{bits(point):.4g}") for point in points]})
     short = Arm(depth=SHORT, residual=False)
     lr = next((r["lr"] for r in rows if asdict(short).items() <= r.items()), 3e-3)
+    on = search_inserted(lr, n_steps)
+    on_lrs = [best_lr(found, "train") for found in on]
     config = {
         "width": WIDTH, "window": WINDOW, "batch_size": BATCH_SIZE, "n_steps": n_steps,
         "optimizer": "adam", "lrs": [*LRS], "search_seed": SEARCH_SEED, "searches": searched,
-        "corpus": CORPUS, "every": EVERY, "inserted_lr": lr,
+        "corpus": CORPUS, "every": EVERY, "inserted_lr": lr, "inserted_searches": on,
         "parameters": {str(d): n_parameters(fresh(Arm(depth=d, residual=False), 0))
                        for d in sorted({arm.depth for arm in arms})},
     }  # fmt: skip
     metrics = {
         "runs": rows,
-        "inserted": [row for seed in seeds for row in inserted(lr, seed, n_steps)],
+        "inserted": [row for seed in seeds for row in inserted(lr, on_lrs, seed, n_steps)],
         "by_frequency": round(by_frequency(), 3),
     }
     return {"config": config, "seeds": [*seeds], "metrics": metrics, "curve": curves}
