@@ -1,0 +1,9 @@
+"""Exercises of chapter 6, in the order of the book."""
+
+order = (
+    "units_by_hand",
+    "softplus_and_slope",
+    "start_variance",
+    "insert_layer",
+    "folded_line",
+)
