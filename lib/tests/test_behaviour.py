@@ -459,7 +459,7 @@ def test_sums_over_random_lengths_pass_and_a_token_too_far_does_not(seed, length
         (
             lstm(lambda module, x, mask: module(x)[0], bidirectional=True),
             r"sequence 1 .* changes by 0\.\d+ at token 0 when other ids .*is it used\? Without it "
-            "a backward direction begins in the padding",
+            "attention reaches into the padding, and a recurrent model's backward direction begins",
         ),
         (
             Padded(attention, lambda module, x, mask: attend(module, x, ~mask)),

@@ -69,7 +69,8 @@ def _why_padding(batch: _Padded, other: np.ndarray) -> str:
     """A guess at the mistake, from outputs under other masks; `other`: ids with other padding."""
     if not batch.change(batch.own(batch.ids, np.ones_like(batch.real)), 0.0):
         return ". The mask changes nothing: is it used? " + (
-            "Without it a backward direction begins in the padding, and attention reaches into it"
+            "Without it attention reaches into the padding, and a recurrent model's backward "
+            "direction begins there"
             if batch.per_token
             else "A state is to be read at the last token, mask.sum(1) − 1, not in the last column"
         )
