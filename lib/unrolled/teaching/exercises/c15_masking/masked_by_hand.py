@@ -6,8 +6,8 @@ $s = (\ln 2,\ \ln 1,\ \ln 3,\ \ln 6)$, and the values are the numbers $v = (6,\ 
 With pencil and paper, compute the row's four weights without a mask (`plain`), with the causal
 mask (`causal`), with a sliding window of the last two keys (`window`), and with the mask $j < i$
 that hides the query's own position (`strict`). Then compute the output $o = \sum_j \alpha_j v_j$
-under the causal mask (`output`) and its four derivatives $\partial o / \partial s_j$ (`gradient`).
-You may write a fraction as `1 / 3`.
+under the causal mask (`output`) and its four derivatives, which are those of a softmax,
+$\partial o / \partial s_j = \alpha_j (v_j - o)$ (`gradient`). You may write a fraction as `1 / 3`.
 """
 
 kind, level, points = "paper", 1, 2

@@ -59,6 +59,8 @@ def tests(rng):
     yield call(scores, np.arange(4) < 3, hint="nan, inf and 1e6 stand at hidden positions")
     hint = "the visible scores lie far below −1e9"
     yield call(rng.normal(size=(5, 5)) - 2e10, np.eye(5, dtype=bool) == 0, hint=hint)
+    hint = "the visible scores are near −1e300: no number replaces −∞"
+    yield call(np.full((4, 4), -1e300), np.eye(4, dtype=bool) == 0, hint=hint)
 
 
 # %% oracle
@@ -81,6 +83,12 @@ wrong = {
     ),
     "with −1e9 for −∞ an empty row is spread evenly, and −2e10 is lower still": (
         swap("scores, -np.inf)", "scores, -1e9)")
+    ),
+    "with −1e12 for −∞ and zeros after the softmax, visible scores may still be lower": (
+        swap("scores, -np.inf)", "scores, -1e12)").swap(
+            "e / np.where(total > 0, total, 1)",
+            "np.where(mask, e / np.where(total > 0, total, 1), 0)",
+        )
     ),
     "the weights are set to 0 after the softmax and not divided by their new sum": (
         swap("    scores = np.where(mask, scores, -np.inf)\n", "").swap(

@@ -90,5 +90,5 @@ def _table(words: Sequence[str], mask: Tensor, weights: Tensor) -> str:
         + "</tr>"
         for name, row, allowed in zip(names, weights.tolist(), mask.tolist(), strict=True)
     )
-    corner = '<th scope="col">query ↓ key →</th>'
+    corner = '<th scope="col">query&nbsp;↓<br>key&nbsp;→</th>'
     return f"<table><thead><tr>{corner}{head}</tr></thead><tbody>{body}</tbody></table>"
