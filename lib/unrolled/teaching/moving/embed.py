@@ -31,3 +31,9 @@ def embed(
 <script>
 {script.read_text(encoding="utf-8")}</script>
 {caption}</figure>"""
+
+
+def with_script(figure: str, style: str, script: Path) -> str:
+    """The figure that `embed` wrote, with rules of CSS and a script more, for what not all have."""
+    more = f"<style>{style}</style>\n<script>\n{script.read_text(encoding='utf-8')}</script>\n"
+    return f"{figure.removesuffix('</figure>')}{more}</figure>"

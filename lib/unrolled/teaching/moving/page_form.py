@@ -16,7 +16,7 @@ from pathlib import Path
 
 from unrolled.teaching import figures
 from unrolled.teaching.figures.inline_svg import HANDLE
-from unrolled.teaching.moving.embed import embed
+from unrolled.teaching.moving.embed import embed, with_script
 from unrolled.teaching.moving.states import Axis, Plan
 
 PREFIX = "unrolled-explore"  # of the identifiers until the whole figure is drawn
@@ -96,9 +96,8 @@ def _document(plan: Plan, states: list[tuple[int, ...]], drawings: list[str]) ->
     )  # fmt: skip
     if "handles" not in data:
         return figure
-    script = here.with_name("drag.js").read_text(encoding="utf-8")
-    style = "<style>.u-handle{cursor:grab;touch-action:none}</style>"
-    return figure.removesuffix("</figure>") + f"{style}\n<script>\n{script}</script>\n</figure>"
+    style = ".u-handle{cursor:grab;touch-action:none}"
+    return with_script(figure, style, here.with_name("drag.js"))
 
 
 def _handle(drawing: str) -> list[float] | None:
