@@ -70,6 +70,10 @@ def tests(rng):
         far, rng.normal(size=(4, 2)), rng.normal(size=(4, 2)), 1.3,
         hint="the queries are far from all keys",
     )  # fmt: skip
+    yield call(
+        np.array([[0.0], [100.0]]), rng.normal(size=(3, 1)), rng.normal(size=(3, 2)), 1.0,
+        hint="one query is near the keys, one is far from them",
+    )  # fmt: skip
 
 
 # %% oracle
@@ -96,6 +100,9 @@ def oracle(Q, K, V, width):
 wrong = {
     "far from all keys every exponential is 0, and 0/0 is not a number: shift the scores first": (
         swap(" - scores.max(axis=1, keepdims=True)", "")
+    ),
+    "each query needs its own shift: with one maximum for all, a far query still gets 0/0": (
+        swap("scores.max(axis=1, keepdims=True)", "scores.max()")
     ),
     "the weights of a query must sum to one: the sum runs over the keys, not over the queries": (
         swap("weights.sum(axis=1", "weights.sum(axis=0")
