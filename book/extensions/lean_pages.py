@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 from sphinx.application import Sphinx
 
@@ -63,6 +64,25 @@ def trim(app: Sphinx, error: Exception | None) -> None:
         path.unlink()
 
 
+def open_contents(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object
+) -> None:
+    """Show the chapters beside a chapter (16b under 16) always, without a button to unfold them."""
+    generate = context.get("generate_toctree_html")
+    if generate is None:
+        return
+
+    def opened(*args: Any, **kwargs: Any) -> Any:
+        contents = generate(*args, **kwargs)
+        for fold in contents.select("details") if contents else ():
+            fold.summary.decompose()
+            fold.unwrap()
+        return contents
+
+    context["generate_toctree_html"] = opened
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("html-page-context", open_contents, priority=900)
     app.connect("build-finished", trim, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -66,10 +66,11 @@ RUN_AXE = """view => axe.run(document, {resultTypes: ["violations"], preload: fa
 STUCK = """() => [...document.querySelectorAll("main *")].filter(e =>
   e.scrollWidth > e.clientWidth + 1 && e.clientWidth && e.tabIndex < 0 &&
   ["auto", "scroll"].includes(getComputedStyle(e).overflowX)).map(e => e.outerHTML.slice(0, 90))"""
-# Code and outputs that a desktop shows only in part; what is folded has no width. The address in
+# Code and outputs that a desktop shows only in part; what is folded does not count. The address in
 # the first cell is as long as it is.
 CUT = """() => [...document.querySelectorAll("main pre")].slice(1).filter(e =>
-  e.clientWidth && e.scrollWidth > e.clientWidth + 1).map(e => e.textContent.slice(0, 60))"""
+  !e.closest("details") && e.scrollWidth > e.clientWidth + 1)
+  .map(e => e.textContent.slice(0, 60))"""
 VIEWS = {
     "desktop": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},
     "dark": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"},
