@@ -17,7 +17,7 @@ from chapter import Chapter, is_heading, tree
 KNOWN_TAGS = {
     *("nbval-ignore-output", "exact-numbers", "long", "exercise", "raises-exception", "hide-input")
 }
-SHORT, HARD = 20, 30
+SHORT, HARD, FOLDED = 20, 30, 50
 _OWN_SCOPE = (
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda),
     *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
@@ -98,13 +98,14 @@ def _ends_in_prose(cell: NotebookNode | None) -> bool:
 
 
 def cells_are_short(chapter: Chapter) -> list[str]:
-    """A code cell has at most 20 lines, or 30 with the tag `long`."""
+    """A code cell has at most 20 lines, 30 with the tag `long`, 50 where it is folded."""
     found = []
     for index, cell in chapter.code[1:]:  # the first holds all imports
         n = sum(bool(line.strip()) for line in cell.source.splitlines())
-        if n > HARD:
-            found.append(f"cell {index} has {n} lines, {HARD} is the most; cut it in two")
-        elif n > SHORT and "long" not in tags(cell):
+        most = FOLDED if "hide-input" in tags(cell) else HARD
+        if n > most:
+            found.append(f"cell {index} has {n} lines, {most} is the most; cut it in two")
+        elif n > SHORT and not {"long", "hide-input"}.intersection(tags(cell)):
             found.append(f"cell {index} has {n} lines; cut it, or give it the tag `long`")
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from html.parser import HTMLParser
 from types import SimpleNamespace
 
@@ -22,9 +23,9 @@ from unrolled.teaching.moving.states import plan
 VOID = {"input", "path", "use", "rect", "image", "line", "br", "meta"}
 
 
-def page(draw, *, alt, caption="", start=None, max_kilobytes=350, labels=None, **axes):
+def page(draw, *, alt, caption="", start=None, still=None, max_kilobytes=350, labels=None, **axes):
     """What `explore` writes when it writes a page."""
-    return page_form(plan(draw, alt, caption, start, labels, axes), max_kilobytes)
+    return page_form(plan(draw, alt, caption, start, labels, axes, still), max_kilobytes)
 
 
 pytestmark = pytest.mark.usefixtures("house_style")
@@ -108,6 +109,24 @@ def test_the_start_state_stands_in_the_page_itself():
     assert figures.label(still, "hay to the power 2.0 units") in text
     (svg,) = html.all("svg")
     assert svg["role"] == "img"
+
+
+def test_the_still_is_another_drawing_that_only_paper_shows():
+    text = page(draw, **OPTIONS, still={"power": 0.5})
+    html = Page(text)
+    on_paper, on_screen = html.all("svg")
+    assert on_paper["aria-label"] == "hay to the power 0.5 units"
+    assert on_screen["aria-label"] == "hay to the power 2.0 units"
+    assert "hidden" in html.all("div", class_="u-still")[0]
+    (prefix,) = {i.rsplit("-", 1)[0] for i in re.findall(r' id="(u\w+-still-[^"]*)"', text)}
+    drawing = figures.svg(draw(0.5, "hay"), prefix=prefix)
+    assert figures.label(drawing, on_paper["aria-label"]) in text
+    identifiers = [a["id"] for _, a in html.elements if "id" in a]
+    assert len(identifiers) == len(set(identifiers))
+
+
+def test_a_still_that_is_the_start_changes_nothing():
+    assert page(draw, **OPTIONS, still={"word": "hay"}) == page(draw, **OPTIONS)
 
 
 def test_each_control_is_native_labelled_and_reads_out_its_value():
@@ -231,6 +250,7 @@ def test_draw_leaves_no_trace_in_figures_or_settings_also_when_it_fails():
         ({"power": [None]}, TypeError, "takes numbers, texts or yes/no, got None"),
         ({"power": [1, 1]}, ValueError, "values that read alike"),
         ({"start": {"power": 7}}, ValueError, r"power=7 is not one of \[1, 2\]"),
+        ({"still": {"power": 7}}, ValueError, r"still power=7 is not one of \[1, 2\]"),
         ({"start": {"height": 7}}, ValueError, r"start names \['height'\], but the axes are"),
         ({"labels": {"height": "h"}}, ValueError, r"labels names \['height'\]"),
         ({"labels": {"power": 3}}, TypeError, r"a pair \(name, format\), got 3"),
@@ -258,7 +278,9 @@ def test_missing_axis_is_named():
         page(draw, alt="a", word=["cow"])
 
 
-@pytest.mark.parametrize("name", ["draw", "alt", "caption", "start", "max_kilobytes", "labels"])
+@pytest.mark.parametrize(
+    "name", ["draw", "alt", "caption", "start", "still", "max_kilobytes", "labels"]
+)
 def test_an_axis_with_the_name_of_a_parameter_of_explore_is_refused(name):
     used: dict = {}
     exec(f"def moves({name}): return None", used)
@@ -388,6 +410,13 @@ def test_live_widgets_draw_on_demand_and_remember():
     assert drawn == [
         {"power": p, "word": w} for p, w in [(1, "hay"), (3, "hay"), (3, "cow"), (1, "cow")]
     ]
+
+
+def test_live_form_leaves_the_still_for_viewers_without_widgets():
+    plan = module.plan(draw, "{power}", "", None, None, {"power": [1, 2]}, {"power": 2})
+    box, still = module._widgets(plan)
+    assert 'aria-label="2"' in still
+    assert 'aria-label="1"' in box.children[0].value
 
 
 def test_live_picture_is_the_figure_of_the_state():

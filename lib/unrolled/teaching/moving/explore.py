@@ -3,8 +3,8 @@
 `explore(draw, temperature=[0.5, 1.0, 2.0], …)` has two forms. In a running kernel it shows
 ipywidgets and draws a state when the reader selects it. For a page of the book
 (`UNROLLED_STATIC=1`) it draws every state once and displays one piece of HTML that needs nothing
-else: native controls, the states as SVG, and thirty lines of script. Without script, and on paper,
-the start state remains as a still.
+else: native controls, the states as SVG, and thirty lines of script. Without script the
+start state remains; on paper it is the start state too, or the one that `still` names.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ def explore(
     alt: str | Callable[..., str],
     caption: str = "",
     start: Mapping[str, Value] | None = None,
+    still: Mapping[str, Value] | None = None,
     max_kilobytes: float = 350,
     labels: Mapping[str, str | tuple[str, Any]] | None = None,
     **axes: Iterable[Value],
@@ -44,16 +45,17 @@ def explore(
         alt: what the figure shows: a function of the state, or a format string such as
             `"the distribution at temperature {temperature}"`.
         caption: the finding, for all states; `$…$` is mathematics.
-        start: the first state, also the still; an axis that it leaves out starts at its first
-            value.
+        start: the first state; an axis that it leaves out starts at its first value.
+        still: the state for paper and for viewers without widgets, where it is not the start, such
+            as the last stage of a diagram; an axis that it leaves out is as at the start.
         max_kilobytes: the largest gzipped size of the page's form, in kilobytes of 1000 bytes.
         labels: an axis's name to show, or a pair of name and format; the format is a string
             (`"{:.1f} nats"`) or a function of the value.
         axes: the values of each parameter. Numbers get a slider; strings and booleans get choices.
 
     Raises:
-        ValueError: for an axis without values, a start value that is not on its axis, an axis that
-            `draw` does not take or that has the name of a parameter of `explore`, frames of
+        ValueError: for an axis without values, a start or still that is not on its axis, an axis
+            that `draw` does not take or that has the name of a parameter of `explore`, frames of
             different sizes, or frames that are too heavy together.
         TypeError: if `draw` does not return a figure, or for an axis, label or caption of the wrong
             type.
@@ -61,7 +63,7 @@ def explore(
     """
     from IPython.display import display
 
-    planned = plan(draw, alt, caption, start, labels, axes)
+    planned = plan(draw, alt, caption, start, labels, axes, still)
     live = _kernel_can_draw()
     bundle = _live(planned) if live else {"text/html": page_form(planned, max_kilobytes)}
     display(bundle | {"text/plain": _plain(planned)}, raw=True)
@@ -84,14 +86,14 @@ def _plain(plan: Plan) -> str:
 
 
 def _live(plan: Plan) -> dict[str, Any]:
-    """A display bundle: the widgets, and the start state for viewers without widgets."""
+    """A display bundle: the widgets, and the still for viewers without widgets."""
     box, still = _widgets(plan)
     view = {"version_major": 2, "version_minor": 0, "model_id": box.model_id}
     return {"application/vnd.jupyter.widget-view+json": view, "text/html": still}
 
 
 def _widgets(plan: Plan) -> tuple[Any, str]:
-    """The figure with its controls as one widget, and the start state as HTML."""
+    """The figure with its controls as one widget, and the still as HTML."""
     import ipywidgets as widgets
 
     @functools.cache
@@ -108,8 +110,7 @@ def _widgets(plan: Plan) -> tuple[Any, str]:
         )
         for axis in plan.axes
     ]
-    still = drawn(plan.start)
-    picture = widgets.HTML(still, layout={"width": "100%"})
+    picture = widgets.HTML(drawn(plan.start), layout={"width": "100%"})
 
     def update(_: Any) -> None:
         try:
@@ -119,4 +120,4 @@ def _widgets(plan: Plan) -> tuple[Any, str]:
 
     for control in controls:
         control.observe(update, names="value")
-    return widgets.VBox([picture, *controls], layout={"align_items": "center"}), still
+    return widgets.VBox([picture, *controls], layout={"align_items": "center"}), drawn(plan.still)

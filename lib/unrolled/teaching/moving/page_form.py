@@ -82,9 +82,10 @@ def _document(plan: Plan, states: list[tuple[int, ...]], drawings: list[str]) ->
     handles = [_handle(drawing) for drawing in drawings]
     if all(handles):
         data["handles"] = handles
-    still = drawings[states.index(plan.start)] if plan.start in states else drawings[0]
+    first = drawings[states.index(plan.start)] if plan.start in states else drawings[0]
     controls = "\n".join(_control(axis, f"{PREFIX}-axis{k}", k) for k, axis in enumerate(plan.axes))
-    body = f"""<div class="u-frame">{figures.label(still, plan.alt(plan.start))}</div>
+    paper = _for_paper(plan, states, drawings)
+    body = f"""{paper}<div class="u-frame">{figures.label(first, plan.alt(plan.start))}</div>
 <form onsubmit="return false" autocomplete="off">
 {controls}
 </form>
@@ -98,6 +99,18 @@ def _document(plan: Plan, states: list[tuple[int, ...]], drawings: list[str]) ->
         return figure
     style = ".u-handle{cursor:grab;touch-action:none}"
     return with_script(figure, style, here.with_name("drag.js"))
+
+
+def _for_paper(plan: Plan, states: list[tuple[int, ...]], drawings: list[str]) -> str:
+    """The still, if it is not the start: hidden on a screen, the only thing shown on paper."""
+    if plan.still == plan.start or plan.still not in states:
+        return ""
+    drawing = drawings[states.index(plan.still)].replace(PREFIX, f"{PREFIX}-still")
+    rules = ".u-still[hidden]{display:block!important}.u-still~:is(.u-frame,form){display:none}"
+    return (
+        f"<style>@media print{{{rules}}}</style>\n"
+        f'<div class="u-still" hidden>{figures.label(drawing, plan.alt(plan.still))}</div>\n'
+    )
 
 
 def _handle(drawing: str) -> list[float] | None:

@@ -18,18 +18,20 @@ from matplotlib.figure import Figure
 from unrolled.teaching import figures
 
 Value = bool | int | float | str
-_TAKEN = ("draw", "alt", "caption", "start", "max_kilobytes", "labels")  # explore's own parameters
+# explore's own parameters
+_TAKEN = ("draw", "alt", "caption", "start", "still", "max_kilobytes", "labels")
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One parameter: its values, their texts, and the index it starts at."""
+    """One parameter: its values, their texts, and the indices it starts at and has on paper."""
 
     name: str
     label: str
     values: tuple[Value, ...]
     texts: tuple[str, ...]
     start: int
+    still: int
 
     @property
     def slides(self) -> bool:
@@ -48,6 +50,11 @@ class Plan:
     @property
     def start(self) -> tuple[int, ...]:
         return tuple(axis.start for axis in self.axes)
+
+    @property
+    def still(self) -> tuple[int, ...]:
+        """The state for paper."""
+        return tuple(axis.still for axis in self.axes)
 
     def states(self) -> list[tuple[int, ...]]:
         return list(itertools.product(*(range(len(axis.values)) for axis in self.axes)))
@@ -119,13 +126,14 @@ def plan(
     start: Mapping[str, Value] | None,
     labels: Mapping[str, str | tuple[str, Any]] | None,
     axes: Mapping[str, Iterable[Value]],
+    still: Mapping[str, Value] | None = None,
 ) -> Plan:
     """Check the arguments of `explore` before anything is drawn."""
-    _check_names(draw, start=start, labels=labels)
-    start, labels = dict(start or {}), dict(labels or {})
+    _check_names(draw, start=start, still=still, labels=labels)
+    start, still, labels = dict(start or {}), dict(still or {}), dict(labels or {})
     if not axes:
         raise ValueError("explore needs at least one axis, such as temperature=[0.5, 1.0, 2.0]")
-    for what, given in (("start", start), ("labels", labels)):
+    for what, given in (("start", start), ("still", still), ("labels", labels)):
         if unknown := [name for name in given if name not in axes]:
             raise ValueError(f"{what} names {unknown}, but the axes are {list(axes)}")
     try:
@@ -134,7 +142,9 @@ def plan(
         raise ValueError(
             f"draw{inspect.signature(draw)} cannot be called with the axes {list(axes)}: {error}"
         ) from None
-    built = (_axis(name, values, start, labels.get(name, "")) for name, values in axes.items())
+    built = (
+        _axis(name, values, start, still, labels.get(name, "")) for name, values in axes.items()
+    )
     return Plan(draw, alt, caption, tuple(built))
 
 
@@ -147,7 +157,9 @@ def _check_names(draw: Callable[..., Figure], **mappings: Any) -> None:
             raise TypeError(f"{name} is a dict by axis (no axis can be named so), got {given!r}")
 
 
-def _axis(name: str, given: Iterable[Value], start: Mapping, label: str | tuple) -> Axis:
+def _axis(
+    name: str, given: Iterable[Value], start: Mapping, still: Mapping, label: str | tuple
+) -> Axis:
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise TypeError(f"axis {name} must be a list of values, got {given!r}")
     # Numpy's scalars become Python's, so that draw, alt and read-outs see 0.5, not np.float64(0.5).
@@ -162,13 +174,17 @@ def _axis(name: str, given: Iterable[Value], start: Mapping, label: str | tuple)
     texts = _texts(values, form)
     if len(set(texts)) < len(texts):
         raise ValueError(f"axis {name} has values that read alike: {list(texts)}")
-    at = 0
-    if name in start:
-        close = [i for i, value in enumerate(values) if _same(value, start[name])]
-        if not close:
-            raise ValueError(f"start {name}={start[name]!r} is not one of {list(values)}")
-        at = close[0]
-    return Axis(name, label or name.replace("_", " "), values, texts, at)
+    first = _index(values, "start", name, start) if name in start else 0
+    on_paper = _index(values, "still", name, still) if name in still else first
+    return Axis(name, label or name.replace("_", " "), values, texts, first, on_paper)
+
+
+def _index(values: tuple[Value, ...], what: str, name: str, state: Mapping[str, Value]) -> int:
+    """Where the state's value stands among the axis's values."""
+    for i, value in enumerate(values):
+        if _same(value, state[name]):
+            return i
+    raise ValueError(f"{what} {name}={state[name]!r} is not one of {list(values)}")
 
 
 def _same(a: Value, b: Value) -> bool:
