@@ -1,29 +1,36 @@
-"""What a Transformer costs: its parameters, part by part. Chapters 16 and 20 count them by hand."""
+"""What a model costs: its parameters, part by part. Chapters 8, 16 and 20 count them by hand."""
 
 from __future__ import annotations
 
 import torch
 
 from unrolled.models.encoder_decoder import EncoderDecoder
+from unrolled.models.neural_lm import NeuralLM, NeuralLMConfig
 from unrolled.models.transformer import Encoder, TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
 from unrolled.validate import one_of
 
-MODELS = {"decoder": TransformerLM, "encoder": Encoder, "encoder-decoder": EncoderDecoder}
+MODELS = {
+    "decoder": TransformerLM, "encoder": Encoder, "encoder-decoder": EncoderDecoder,
+    "feed-forward": NeuralLM,
+}  # fmt: skip
 # The part of a parameter is the first whose mark is in its name.
 MARKS = {
     ".position": "position", ".cross.": "cross_attention", ".attention.": "attention",
     ".feed_forward.": "feed_forward", "norm": "norms", "embedding.": "embedding",
-    "token_types.": "embedding", "head.": "head",
+    "token_types.": "embedding", "head.": "head", "hidden_layer.": "feed_forward",
+    "project.": "head", "direct.": "head",
 }  # fmt: skip
 PARTS = ("embedding", "position", "attention", "cross_attention", "feed_forward", "norms", "head")
 
 
-def parameters(config: TransformerConfig, kind: str = "decoder") -> dict[str, int]:
+def parameters(config: TransformerConfig | NeuralLMConfig, kind: str = "decoder") -> dict[str, int]:
     """How many parameters each of PARTS has, and the total, counted on a model without memory.
 
     kind: "decoder" for a `TransformerLM`, "encoder" for an `Encoder`, "encoder-decoder" for an
-        `EncoderDecoder`. A matrix that is used twice counts once. ValueError for another kind.
+        `EncoderDecoder`; "feed-forward" for a `NeuralLM`, from a NeuralLMConfig, whose head has all
+        that leads to the logits. A matrix that is used twice counts once. ValueError for another
+        kind.
     """
     with torch.device("meta"):
         model = MODELS[one_of("kind", kind, MODELS)](config)
