@@ -18,6 +18,7 @@ from unrolled.training.generate import generate
 
 V, WORDS, M, H, B, T = 11, 3, 5, 7, 2, 13
 TOKENS = torch.randint(V, (B, T), generator=torch.Generator().manual_seed(1))
+SIZES = {"vocab_size": V, "context_length": WORDS, "embedding_dim": M, "hidden_size": H}
 KINDS = [
     {},
     {"direct_connections": True},
@@ -28,8 +29,7 @@ KINDS = [
 
 def model(**options) -> NeuralLM:
     """Random values of size 1 in every parameter, so that each one matters."""
-    sizes = {"vocab_size": V, "context_length": WORDS, "embedding_dim": M, "hidden_size": H}
-    lm = NeuralLM(NeuralLMConfig(**sizes | options)).double()
+    lm = NeuralLM(NeuralLMConfig(**SIZES | options)).double()
     rng = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in lm.parameters():
@@ -184,11 +184,15 @@ def test_a_tied_head_is_the_embedding_itself(width):
     assert isinstance(lm.project, nn.Identity) == (width == H)
 
 
-def test_a_fresh_model_is_nearly_uniform():
-    for options in KINDS:
-        sizes = {"vocab_size": V, "context_length": WORDS, "embedding_dim": M, "hidden_size": H}
-        logits = NeuralLM(NeuralLMConfig(**sizes | options))(TOKENS)
-        assert -logits.log_softmax(-1).mean().item() == pytest.approx(np.log(V), abs=0.15)
+@pytest.mark.parametrize("options", KINDS)
+def test_a_fresh_model_is_nearly_uniform_and_what_its_tanh_reads_keeps_the_embeddings_size(options):
+    sizes = {"vocab_size": 211, "embedding_dim": 61, "hidden_size": 61}
+    lm = NeuralLM(NeuralLMConfig(**SIZES | options | sizes))
+    tokens = torch.randint(211, (B, 101))
+    log_probs = lm(tokens).log_softmax(-1)
+    assert -log_probs.mean().item() == pytest.approx(np.log(211), abs=0.3)
+    size = (lm.context(tokens) @ lm.hidden_layer.weight.T).std().item()
+    assert size == pytest.approx(lm.config.init_std / 3**0.5, rel=0.1)
 
 
 # As the other language models: fit, evaluate, generate

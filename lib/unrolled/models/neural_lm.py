@@ -26,13 +26,15 @@ class NeuralLMConfig:
     hidden_size: int  # h
     direct_connections: bool = False  # W, from embeddings to logits: the paper finds no gain
     tie_embeddings: bool = False  # the head is C: Press & Wolf (2017), not in the paper
-    init_std: float = 0.1  # of C: a tied head begins with small logits
+    init_std: float | None = None  # of C; None: 1, which tanh needs to bend, but 0.1 where tied
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "context_length", "embedding_dim", "hidden_size"):
             whole(name, getattr(self, name))
         for name in ("direct_connections", "tie_embeddings"):
             one_of(name, getattr(self, name), (True, False))
+        if self.init_std is None:  # a tied head with 1 would begin with logits far from uniform
+            object.__setattr__(self, "init_std", 0.1 if self.tie_embeddings else 1.0)
         real("init_std", self.init_std, at_least=0)
 
     @property
