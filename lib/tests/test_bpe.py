@@ -314,6 +314,20 @@ def test_of_special_tokens_that_fit_the_longest_is_read():
 
 
 @modest
+@given(st.lists(st.integers(0, 300), max_size=60))
+def test_a_text_decoded_id_by_id_is_that_decoded_at_once(trained, ids):
+    pieces = list(trained.decode_stream(iter(ids)))
+    assert "".join(pieces) == trained.decode(ids)
+    assert len(pieces) == len(ids) + 1
+
+
+def test_a_character_is_given_when_its_last_byte_has_come():
+    ids = BPETokenizer([]).encode("aé😀")
+    pieces = list(BPETokenizer([]).decode_stream(ids))
+    assert pieces == ["a", "", "é", "", "", "", "😀", ""]
+
+
+@modest
 @given(st.lists(st.sampled_from([END, "<|end|>", "<|", "to", " be", "\n"]), max_size=12))
 def test_special_tokens_are_read_as_tokenizers_reads_them(trained, parts):
     theirs = in_rust(trained)

@@ -9,6 +9,7 @@ Sennrich, Haddow & Birch 2016, algorithm 1, on bytes and with the pattern of GPT
 
 from __future__ import annotations
 
+import codecs
 import heapq
 from array import array
 from collections import Counter, defaultdict
@@ -235,6 +236,16 @@ class BPETokenizer:
     def decode(self, ids: ArrayLike) -> str:
         """The text of ids (n,); bytes that are no UTF-8, as of a cut character, become U+FFFD."""
         return self.decode_bytes(ids).decode(errors="replace")
+
+    def decode_stream(self, ids: Iterable[int]) -> Iterator[str]:
+        """The text of ids that arrive one by one: for each, the characters it makes whole.
+
+        Bytes of an unfinished character are held back; joined, the pieces are what `decode` gives.
+        """
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        for i in ids:
+            yield decoder.decode(self.decode_bytes([i]))
+        yield decoder.decode(b"", final=True)
 
     def _encode_piece(self, piece: str) -> list[int]:
         ids = self._merged(piece.encode())

@@ -12,6 +12,7 @@ from unrolled.teaching.behaviour.models import check_batch, check_causal
 from unrolled.teaching.behaviour.order import check_order, check_permutation
 from unrolled.teaching.behaviour.padding import check_padding
 from unrolled.teaching.behaviour.reading import check_cache, check_source
+from unrolled.teaching.behaviour.texts import check_round_trip
 from unrolled.teaching.behaviour.units import check_units
 from unrolled.teaching.behaviour.values import check_distribution, check_gradient, check_shift
 
@@ -26,6 +27,7 @@ __all__ = [
     "check_padding",
     "check_permutation",
     "check_perplexity",
+    "check_round_trip",
     "check_shift",
     "check_source",
     "check_units",
