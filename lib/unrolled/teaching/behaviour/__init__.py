@@ -9,6 +9,7 @@ be numpy's or torch's; check_gradient also takes the Tensor of `models.autograd`
 from unrolled.teaching.behaviour.arrays import BehaviourError
 from unrolled.teaching.behaviour.averages import check_perplexity
 from unrolled.teaching.behaviour.models import check_batch, check_causal
+from unrolled.teaching.behaviour.nearest import check_neighbours
 from unrolled.teaching.behaviour.order import check_order, check_permutation
 from unrolled.teaching.behaviour.padding import check_padding
 from unrolled.teaching.behaviour.reading import check_cache, check_source
@@ -23,6 +24,7 @@ __all__ = [
     "check_causal",
     "check_distribution",
     "check_gradient",
+    "check_neighbours",
     "check_order",
     "check_padding",
     "check_permutation",

@@ -1,0 +1,197 @@
+"""Skip-gram with negative sampling: loss, gradient, pairs, draws, and its known optimum."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from unrolled.models import vectors
+from unrolled.models.skipgram import (
+    SkipGram,
+    SkipGramSettings,
+    keep_probability,
+    pairs,
+    sample,
+    train,
+)
+
+V, D, B, K = 11, 5, 7, 3
+
+
+def filled(dtype=torch.float64, device="cpu"):
+    torch.manual_seed(0)
+    model = SkipGram(V, D).to(device, dtype)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter)
+    return model
+
+
+def batch(device="cpu"):
+    g = torch.Generator().manual_seed(1)
+    drawn = (torch.randint(V, size, generator=g) for size in ((B,), (B,), (B, K)))
+    return [ids.to(device) for ids in drawn]
+
+
+def test_loss_is_that_of_the_equation(device):
+    model, (words, contexts, negatives) = filled(device=device), batch(device)
+    total = 0.0
+    for i in range(B):
+        w = model.word[words[i]]
+        total -= torch.sigmoid(w @ model.context[contexts[i]]).log()
+        for n in negatives[i]:
+            total -= torch.sigmoid(-(w @ model.context[n])).log()
+    torch.testing.assert_close(model(words, contexts, negatives), total / B)
+
+
+def test_gradient_is_the_one_derived_by_hand():
+    """One pair: dL/dw = (σ − 1) c + Σ σ n; the context gets (σ − 1) w, each negative σ w."""
+    model = filled()
+    words, contexts, negatives = torch.tensor([2]), torch.tensor([3]), torch.tensor([[5, 7]])
+    model(words, contexts, negatives).backward()
+    w, c, n = model.word[2], model.context[3], model.context[[5, 7]]
+    pulled, pushed = torch.sigmoid(w @ c) - 1, torch.sigmoid(n @ w)
+    torch.testing.assert_close(model.word.grad[2], pulled * c + pushed @ n)
+    torch.testing.assert_close(model.context.grad[3], pulled * w)
+    torch.testing.assert_close(model.context.grad[[5, 7]], pushed[:, None] * w)
+    touched = model.word.grad.abs().sum(1) + model.context.grad.abs().sum(1) > 0
+    assert touched.nonzero().ravel().tolist() == [2, 3, 5, 7]
+
+
+def test_gradient_agrees_with_differences():
+    model, ids = filled(), batch()
+
+    def loss(word, context):
+        return torch.func.functional_call(model, {"word": word, "context": context}, tuple(ids))
+
+    assert torch.autograd.gradcheck(loss, (model.word, model.context))
+
+
+def test_a_negative_that_is_drawn_twice_counts_twice():
+    model = filled()
+    once = model(*map(torch.tensor, ([1], [2], [[4]])))
+    none = model(*map(torch.tensor, ([1], [2], np.empty((1, 0), dtype=np.int64))))
+    twice = model(*map(torch.tensor, ([1], [2], [[4, 4]])))
+    torch.testing.assert_close(twice - none, 2 * (once - none))
+
+
+def test_the_first_loss_is_that_of_coins():
+    torch.testing.assert_close(SkipGram(V, D)(*batch()).item(), (1 + K) * np.log(2))
+
+
+def test_the_optimum_is_smoothed_pmi_shifted_by_log_k():
+    """With as many dimensions as words, the whole objective is minimised at PMI − ln k.
+
+    All pairs and the expected negatives at once, so that nothing is random.
+    """
+    rng = np.random.default_rng(0)
+    counts, k, alpha = rng.integers(1, 30, size=(V, V)).astype(float), 5, 0.75
+    noise = counts.sum(0) ** alpha / (counts.sum(0) ** alpha).sum()
+    seen = torch.tensor(counts)
+    unseen = torch.tensor(k * counts.sum(1, keepdims=True) * noise)
+    word, context = (torch.randn(V, V, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    optimizer = torch.optim.LBFGS([word, context], max_iter=2000, line_search_fn="strong_wolfe",
+                                  tolerance_grad=1e-9, tolerance_change=1e-14)  # fmt: skip
+
+    def closure():
+        optimizer.zero_grad()
+        score = word @ context.T
+        ln = torch.nn.functional.logsigmoid
+        loss = -(seen * ln(score) + unseen * ln(-score)).sum() / seen.sum()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    expected = vectors.pmi(counts, smoothing=alpha, negatives=k).toarray()
+    np.testing.assert_allclose((word @ context.T).detach(), expected, atol=1e-3)
+
+
+@given(st.lists(st.integers(-1, V - 1), max_size=17), st.integers(1, 9))
+def test_pairs_are_counted_as_in_the_table(tokens, window):
+    tokens = np.array(tokens, dtype=np.int64)
+    found = np.zeros((V, V), dtype=np.int64)
+    np.add.at(found, tuple(pairs(tokens, window).T), 1)
+    np.testing.assert_array_equal(found, vectors.cooccurrences(tokens, V, window).toarray())
+
+
+def test_drawn_windows_prefer_near_contexts():
+    """A pair at distance d is kept with probability (window − d + 1) / window."""
+    tokens, window = np.arange(30_000), 4
+    found = pairs(tokens, window, np.random.default_rng(0))
+    distance = np.bincount(np.abs(found[:, 0] - found[:, 1])) / 60_000
+    np.testing.assert_allclose(distance[1:], [1, 0.75, 0.5, 0.25], atol=0.02)
+    earlier = found[:, 1] < found[:, 0]  # the window of a word reaches equally far on both sides
+    before, after = (np.bincount(found[side, 0], minlength=30_000) for side in (earlier, ~earlier))
+    np.testing.assert_array_equal(before[window:-window], after[window:-window])
+
+
+def test_subsampling_by_both_rules():
+    counts = [0, 1, 99, 900]
+    np.testing.assert_allclose(
+        keep_probability(counts, 0.01), [1, 1, 0.1**0.5 * (100 / 99) ** 0.5, (1 / 90) ** 0.5]
+    )
+    program = keep_probability(counts, 0.01, rule="program")
+    np.testing.assert_allclose(program[3], (1 / 90) ** 0.5 + 1 / 90)
+    with pytest.raises(ValueError, match="one of paper, program"):
+        keep_probability(counts, 0.01, rule="c")
+    with pytest.raises(ValueError, match="not all zero"):
+        keep_probability([0, 0], 0.01)
+
+
+def test_draws_follow_the_distribution_and_skip_what_has_none(device):
+    weights = torch.tensor([0.0, 3, 0, 1, 0], device=device, dtype=torch.float64)
+    drawn = sample(weights.cumsum(0), (200, 200), torch.Generator(device).manual_seed(0))
+    share = torch.bincount(drawn.ravel(), minlength=5) / 40_000
+    torch.testing.assert_close(share.double(), weights / 4, atol=0.01, rtol=0)
+    assert share[0] == share[2] == share[4] == 0
+
+
+def topics(n):
+    """Words 0 and 1 live with 2 and 3, words 5 and 6 with 7 and 8; word 9 is everywhere."""
+    rng = np.random.default_rng(0)
+    start = 5 * rng.integers(0, 2, n)[:, None]
+    return np.concatenate([start + rng.integers(0, 4, (n, 4)), np.full((n, 1), 9)], axis=1).ravel()
+
+
+def test_words_with_the_same_company_become_neighbours(device):
+    settings = SkipGramSettings(d=5, window=2, threshold=None, n_epochs=4, batch_size=128, lr=0.03)
+    model, losses = train(topics(800), V, settings, seed=0, device=device)
+    assert losses[-1] < losses[0]
+    found = vectors.cosines(model.word.detach().cpu().numpy())
+    assert found[0, 1] > 0.7
+    assert found[5, 6] > 0.7
+    assert abs(found[0, 5]) < 0.7
+    assert model.word.device.type == torch.device(device).type
+
+
+def test_a_seed_gives_one_result_and_leaves_torch_s_generator_alone():
+    settings = SkipGramSettings(d=3, n_epochs=1, threshold=0.05)
+    torch.manual_seed(7)
+    expected = torch.rand(3)
+    torch.manual_seed(7)
+    first, losses = train(topics(50), V, settings, seed=1)
+    torch.testing.assert_close(torch.rand(3), expected)
+    again, same = train(topics(50), V, settings, seed=1)
+    other, _ = train(topics(50), V, settings, seed=2)
+    assert losses == same
+    torch.testing.assert_close(first.word, again.word, rtol=0, atol=0)
+    assert not torch.equal(first.word, other.word)
+
+
+def test_words_that_never_occur_keep_their_start():
+    settings = SkipGramSettings(d=3, n_epochs=1, threshold=None)
+    model, _ = train(topics(50), V + 2, settings, seed=0)
+    assert model.context[V:].abs().sum() == 0
+
+
+def test_texts_and_settings_that_cannot_be_used_are_refused():
+    with pytest.raises(ValueError, match="two different words"):
+        train([3, 3, 3], V, seed=0)
+    with pytest.raises(ValueError, match="no pair of words is left"):
+        train([3, *[-1] * 9, 4], V, SkipGramSettings(window=2, threshold=None), seed=0)
+    with pytest.raises(ValueError, match="holds the id 11"):
+        train([3, 11], V, seed=0)
+    for wrong in ({"d": 0}, {"lr": 0}, {"power": -1}, {"threshold": 0}, {"n_epochs": 0}):
+        with pytest.raises(ValueError, match="must be"):
+            SkipGramSettings(**wrong)
