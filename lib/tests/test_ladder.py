@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from unrolled.models.ngram import NGram
 from unrolled.teaching.experiments import _climb as climbing
 from unrolled.teaching.experiments import ladder, record
+from unrolled.teaching.experiments._climb_feedforward import Shape
 from unrolled.training.evaluate import evaluate
 from unrolled.training.settings import DivergedError, History
 
@@ -123,7 +124,9 @@ def test_the_table_shows_every_row_and_keeps_a_place_for_what_is_not_recorded():
 
 
 SMALL = {"n_steps": 60, "batch_size": 4, "window": 11}
+SHAPES = {"shapes": (Shape(context_length=1, width=5), Shape(context_length=2, width=3))}
 NEURAL = {
+    "ladder_feedforward": SMALL | {"hidden_size": 7},
     "ladder_rnn": SMALL | {"hidden_size": 7, "width": 5},
     "ladder_lstm": SMALL | {"hidden_size": 7, "width": 5},
     "ladder_transformer": SMALL | {"d_model": 6, "n_layers": 1, "n_heads": 3, "d_ff": 7,
@@ -140,9 +143,11 @@ def test_a_neural_row_is_searched_trained_over_seeds_and_scored_as_all_rows_are(
         load = classmethod(lambda cls, corpus: cls(text, held_out, 3, 2))
 
     held_out = {"valid": (text[:300], 300), "test": (text[:150], 150)}
-    monkeypatch.setattr(climbing, "Course", Cycle)
+    for place in (climbing, module):
+        monkeypatch.setattr(place, "Course", Cycle, raising=False)
     recipe = replace(module.RECIPE, **NEURAL[name])
-    result = module.run(recipe, seeds=(3, 4), lrs=(1e-9, 3e-2), search_steps=20)
+    searched = SHAPES | {"shape_steps": 20} if name == "ladder_feedforward" else {}
+    result = module.run(recipe, seeds=(3, 4), lrs=(1e-9, 3e-2), search_steps=20, **searched)
     assert ("model" in result) == (name == "ladder_transformer")
     assert result["config"]["recipe"]["lr"] == 3e-2
     assert [f["lr"] for f in result["config"]["search"]] == [1e-9, 3e-2]
@@ -154,6 +159,19 @@ def test_a_neural_row_is_searched_trained_over_seeds_and_scored_as_all_rows_are(
     assert max(scores) < 0.5 < np.log2(3)
     assert {point["seed"] for point in result["curve"]} == {3, 4}
     assert result["curve"][-1]["step"] == 60
+
+
+def test_the_feed_forward_shape_is_the_best_on_validation_of_those_tried(monkeypatch):
+    module = importlib.import_module("unrolled.teaching.experiments.ladder_feedforward")
+    losses = iter([2.5, 2.25, 2.75])
+    monkeypatch.setattr(module.Course, "load", lambda corpus: None)
+    monkeypatch.setattr(
+        module, "search", lambda course, recipe, lrs: [{"lr": lrs[0], module.LOSS: next(losses)}]
+    )
+    monkeypatch.setattr(module, "climb", lambda recipe, lrs: {"config": {"shape": recipe.shape}})
+    config = module.run(shapes=module.SHAPES[:3])["config"]
+    assert config["shape"] is module.SHAPES[1]
+    assert [found[module.LOSS] for found in config["shapes"]] == [2.5, 2.25, 2.75]
 
 
 def test_the_first_seed_s_model_ships_and_a_run_by_itself_writes_nothing(monkeypatch):
