@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from hypothesis import assume, example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 from torch import nn
@@ -19,7 +19,8 @@ from unrolled.models.recurrent import CELLS
 from unrolled.models.recurrent_lm import RecurrentLM
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
-from unrolled.training.generate import generate, top_k_filter, top_p_filter
+from unrolled.training.generate import generate, stream
+from unrolled.training.samplers import Sampling
 
 V, D, H, B, T, CONTEXT = 5, 6, 7, 3, 2, 11
 PROMPT = torch.tensor([[1, 0], [4, 2], [3, 3]])
@@ -40,6 +41,12 @@ def transformer(position="learned", **changes):
     options = dict(vocab_size=V, d_model=12, n_layers=2, n_heads=3, context_length=CONTEXT)
     model = TransformerLM(TransformerConfig(**options, position=position, **changes)).double()
     return _sharpened(model)
+
+
+def encoder_decoder():
+    torch.manual_seed(0)
+    config = TransformerConfig(vocab_size=V, d_model=12, n_layers=2, n_heads=3, context_length=17)
+    return _sharpened(EncoderDecoder(config).double())
 
 
 def _sharpened(model):
@@ -93,13 +100,12 @@ def test_frequencies_of_pairs_are_their_exact_probabilities(options):
     """Two new tokens after one prompt, against the product of conditional probabilities."""
     model, n = recurrent(), 5000
     drawn = generate(model, PROMPT[:1].expand(n, -1), 2, rng=rng(), **options)[:, T:]
-    limits = {k: v for k, v in options.items() if k.startswith("top")}
+    sampling = Sampling(**{k: v for k, v in options.items() if k != "cache"})
     probs = {}
     for pair in itertools.product(range(V), repeat=2):
         tokens, probs[pair] = PROMPT[:1], 1.0
         for token in pair:
-            logits = model(tokens)[0, -1] / options.get("temperature", 1.0)
-            probs[pair] *= plain_filter(logits.tolist(), **limits)[token]
+            probs[pair] *= sampling.probs(model(tokens)[0, -1])[token].item()
             tokens = torch.cat([tokens, torch.tensor([[token]])], 1)
     assert sum(probs.values()) == pytest.approx(1)
     counts = [int((drawn == torch.tensor(pair)).all(1).sum()) for pair in probs]
@@ -110,76 +116,6 @@ def test_frequencies_of_pairs_are_their_exact_probabilities(options):
     assert len(enough) > 3
     observed, wanted = zip(*enough, *([rest] if rest[1] > 1e-6 else []), strict=True)
     assert chisquare(observed, wanted).pvalue > 1e-3
-
-
-def plain_filter(logits, top_k=None, top_p=None):
-    """Probabilities after top-k and top-p, in words: sort, count, add up, stop, divide."""
-    order = sorted(range(len(logits)), key=lambda i: -logits[i])[:top_k]
-    weights = {i: math.exp(logits[i] - logits[order[0]]) for i in order}
-    kept, mass = [], 0.0
-    for i in order:
-        kept.append(i)
-        mass += weights[i] / sum(weights.values())
-        if top_p is not None and mass >= top_p:
-            break
-    total = sum(weights[i] for i in kept)
-    return [weights[i] / total if i in kept else 0.0 for i in range(len(logits))]
-
-
-def keep_top(logits, top_k=None, top_p=None):
-    """Both filters, one after the other."""
-    logits = logits if top_k is None else top_k_filter(logits, top_k)
-    return logits if top_p is None else top_p_filter(logits, top_p)
-
-
-def test_a_case_for_the_hand():
-    """Probabilities 0.5, 0.25, 0.125, 0.125: top-p counts the token that passes the mark."""
-    logits = torch.tensor([0.25, 0.125, 0.5, 0.125]).log()
-    gone = -math.inf
-
-    def kept(**options):
-        return (keep_top(logits, **options) > gone).tolist()
-
-    assert kept(top_k=1) == [False, False, True, False]
-    assert kept(top_k=3) == [True, True, True, False]  # of two equal ones the first
-    assert kept(top_k=9) == kept() == kept(top_p=1) == [True] * 4
-    assert kept(top_p=0.49) == kept(top_p=1e-9) == [False, False, True, False]
-    assert kept(top_p=0.51) == kept(top_p=0.74) == [True, False, True, False]
-    assert kept(top_p=0.76) == [True, True, True, False]
-    # Of the two that top-k keeps, 2/3 and 1/3, the first is enough for 0.6.
-    assert kept(top_k=2, top_p=0.6) == [False, False, True, False]
-    assert keep_top(logits, top_k=2).tolist() == [logits[0], gone, logits[2], gone]
-
-
-@given(
-    st.integers(0, 2**31),
-    st.integers(1, 13),
-    st.none() | st.integers(1, 15),
-    st.none() | st.floats(0.01, 1.0),
-)
-@settings(max_examples=100, deadline=None)
-@example(seed=0, n=13, top_k=None, top_p=1.0)
-def test_the_likeliest_are_kept_as_the_plain_loop_and_transformers_keep_them(seed, n, top_k, top_p):
-    from transformers import TopKLogitsWarper, TopPLogitsWarper
-
-    logits = 3 * torch.randn(2, 3, n, generator=rng(seed), dtype=torch.float64)
-    ours = keep_top(logits, top_k, top_p).softmax(-1)
-    plain = [plain_filter(row, top_k, top_p) for row in logits.flatten(0, 1).tolist()]
-    theirs = logits.flatten(0, 1)
-    if top_k is not None:
-        theirs = TopKLogitsWarper(top_k)(None, theirs)
-    if top_p is not None:
-        theirs = TopPLogitsWarper(top_p)(None, theirs)
-    sums = logits.softmax(-1).sort(-1, descending=True).values.cumsum(-1)
-    assume(top_p is None or top_k is not None or (sums - top_p).abs().min() > 1e-9)
-    assert_close(ours.flatten(0, 1), torch.tensor(plain, dtype=torch.float64), rtol=0, atol=1e-12)
-    assert_close(ours.flatten(0, 1), theirs.softmax(-1), rtol=0, atol=1e-12)
-
-
-def test_a_tail_far_below_rounding_is_not_cut_by_top_p_of_one():
-    logits = torch.tensor([0.0, -30.0, -50.0], dtype=torch.float64)
-    assert keep_top(logits, top_p=1.0).isfinite().all()
-    assert keep_top(logits, top_k=2, top_p=1.0).isfinite().sum() == 2
 
 
 def test_temperature_divides_the_logits_and_zero_takes_the_largest():
@@ -319,6 +255,97 @@ def test_a_stopped_sequence_changes_nothing_for_the_others(cache):
         assert set(row[n:]) <= {stop}
 
 
+LETTERS = "abcde"
+
+
+def spell(ids):
+    return "".join(LETTERS[i] for i in ids)
+
+
+@pytest.mark.parametrize("cache", [True, False])
+def test_a_text_ends_where_its_new_tokens_complete_a_stop_string(cache):
+    model = recurrent()
+    prompts = [torch.randint(V, (n,), generator=rng(n)) for n in (3, 7, 1, 4)]
+    options = {"rng": None, "temperature": 0, "cache": cache}
+    free = generate(model, prompts, 12, **options)
+    new = [spell(row[len(p) :].tolist()) for row, p in zip(free, prompts, strict=True)]
+    strings = [new[0][2:5], new[1][5:7]]
+    text = generate(model, prompts, 12, stop_strings=strings, decode=spell, **options)
+    for row, prompt, whole in zip(text, prompts, new, strict=True):
+        ends = [whole.find(s) + len(s) for s in strings if s in whole]
+        assert spell(row[len(prompt) :].tolist()) == whole[: min(ends, default=12)]
+    assert len(text[0]) < len(free[0])
+    one, same = (
+        generate(model, prompts, 12, stop_strings=given, decode=spell, **options)
+        for given in (strings[0], strings[:1])
+    )
+    assert all(map(torch.equal, one, same))
+
+
+def test_a_stop_string_that_begins_in_the_prompt_does_not_count():
+    prompt = torch.tensor([[0, 1, 2]])
+    model = Fixed([0.0, 0.0, 0.0, 9.0, 0.0])
+    options = {"temperature": 0, "cache": False, "decode": spell}
+    assert generate(model, prompt, 4, stop_strings="cd", **options).shape == (1, 7)
+    assert generate(model, prompt, 4, stop_strings=["cd", "dd"], **options).shape == (1, 5)
+
+
+# Penalties
+
+
+@pytest.mark.parametrize(
+    ("options", "change"),
+    [
+        ({"repetition_penalty": 1.3}, lambda x, prompt, new: x / 1.3 if prompt + new else x),
+        ({"presence_penalty": 0.7}, lambda x, prompt, new: x - 0.7 * (new > 0)),
+        ({"frequency_penalty": 0.4}, lambda x, prompt, new: x - 0.4 * new),
+    ],
+)
+def test_penalties_are_for_the_text_or_for_what_is_new_in_it(options, change):
+    model = Fixed([1.0, 1.1, 0.9, 0.5, 0.2])  # all positive
+    prompts = [torch.tensor([1, 0]), torch.tensor([2, 1, 1])]
+    texts = generate(model, prompts, 14, temperature=0, cache=False, **options)
+    for prompt, text in zip(prompts, texts, strict=True):
+        expected = prompt.tolist()
+        for _ in range(14):
+            new = expected[len(prompt) :]
+            logits = [change(x, i in prompt, new.count(i)) for i, x in enumerate(model.logits)]
+            expected.append(logits.index(max(logits)))
+        assert text.tolist() == expected
+    assert len(set(texts[0].tolist()[2:])) > 1
+
+
+# Streaming
+
+
+@pytest.mark.parametrize("options", [{}, {"stop": 2}, {"stop_strings": "ab", "decode": spell}])
+def test_what_is_streamed_is_what_is_generated(options):
+    model = transformer().train()
+    prompts = [torch.randint(V, (n,), generator=rng(n)) for n in (3, 7, 1, 4)]
+    texts = generate(model, prompts, 12, rng=rng(1), **options)
+    steps = stream(model, prompts, 12, rng=rng(1), **options)
+    rows = [prompt.tolist() for prompt in prompts]
+    for tokens in steps:
+        assert model.training
+        assert not torch.is_inference_mode_enabled()
+        assert torch.is_grad_enabled()
+        assert len(tokens) == len(prompts)
+        for row, token in zip(rows, tokens, strict=True):
+            row.extend([] if token is None else [token])
+    assert rows == [text.tolist() for text in texts]
+
+
+def test_a_stream_reads_no_further_than_it_is_asked():
+    model = Memory()
+    steps = stream(model, PROMPT, 9, temperature=0)
+    assert not model.calls
+    first = next(steps)
+    assert model.calls == [("read", T)]
+    assert first == generate(model, PROMPT, 1, temperature=0)[:, -1].tolist()
+    with pytest.raises(ValueError, match="n_new must be at least 0"):
+        stream(model, PROMPT, -1)  # at the call, not at the first step
+
+
 # What stays as it is
 
 
@@ -379,6 +406,9 @@ def test_text_comes_back_on_the_device_of_its_prompt(device):
         ({"prompt": PROMPT[:0]}, ValueError, r"got \[\(0, 2\)"),
         ({"prompt": PROMPT.double()}, TypeError, "integers or a list of them, got torch.float64"),
         ({"prompt": PROMPT.numpy()}, TypeError, "integers or a list of them, got ndarray"),
+        ({"top_q": 0.5}, TypeError, "unexpected keyword argument 'top_q'"),
+        ({"stop_strings": "a"}, ValueError, r"stop_strings \['a'\] need a decode"),
+        ({"stop_strings": ["a", ""], "decode": spell}, ValueError, "none may be empty"),
         ({"stop": 1.5}, TypeError, "stop must be an integer"),
         ({"stop": [V]}, ValueError, r"stop must be ids below 5, got \[5\]"),
         ({"stop": -1}, ValueError, "stop must be at least 0"),
@@ -390,12 +420,6 @@ def test_text_comes_back_on_the_device_of_its_prompt(device):
 def test_what_does_not_fit_is_refused(change, error, message):
     with pytest.raises(error, match=message):
         generate(**{"model": Memory(), "prompt": PROMPT, "n_new": 3} | change)
-
-
-def test_the_likeliest_of_none_is_refused():
-    for options in ({"top_k": 0}, {"top_p": 0}, {"top_p": -1}, {"top_p": 1.5}):
-        with pytest.raises(ValueError, match=r"top_[kp] must"):
-            keep_top(torch.zeros(3), **options)
 
 
 # Prompts of several lengths, sources, weights that are not finite
@@ -417,9 +441,7 @@ def test_prompts_of_several_lengths_are_continued_as_one_by_one(make, cache, sto
 
 @pytest.mark.parametrize("cache", [True, False])
 def test_an_encoder_decoder_writes_what_a_plain_loop_writes(cache):
-    torch.manual_seed(0)
-    config = TransformerConfig(vocab_size=V, d_model=12, n_layers=2, n_heads=3, context_length=17)
-    model = _sharpened(EncoderDecoder(config).double())
+    model = encoder_decoder()
     source = torch.randint(V, (B, 5), generator=rng())
     mask = torch.arange(5) < torch.tensor([[5], [3], [4]])
     expected = PROMPT
@@ -434,11 +456,12 @@ def test_an_encoder_decoder_writes_what_a_plain_loop_writes(cache):
 
 
 @pytest.mark.parametrize("cache", [True, False])
-@pytest.mark.parametrize("make", [recurrent, transformer])
+@pytest.mark.parametrize("make", [recurrent, transformer, encoder_decoder])
 def test_the_head_reads_the_last_position_only(make, cache):
     model, shapes = make(), []
+    source = PROMPT if make is encoder_decoder else None
     model.head.register_forward_hook(lambda module, args, out: shapes.append(args[0].shape[:-1]))
-    generate(model, PROMPT, 5, cache=cache)
+    generate(model, PROMPT, 5, cache=cache, source=source)
     assert shapes == [(B,)] * 5
 
 

@@ -41,15 +41,30 @@ class EncoderDecoder(Embedded):
         target goes on from what it holds. The source is encoded at the first call, and later calls
         read what the cache keeps of it, whatever source and source_mask they are given.
         """
+        return self.logits(self.hidden(source, target, source_mask, target_mask, cache=cache))
+
+    def hidden(
+        self,
+        source: Tensor,
+        target: Tensor,
+        source_mask: Tensor | None = None,
+        target_mask: Tensor | None = None,
+        *,
+        cache: KVCache | None = None,
+    ) -> Tensor:
+        """What the head reads, (B, T, D): the logits are model.logits(model.hidden(…))."""
         if cache is not None and cache.length:
             encoded, source_mask = cache.source, cache.source_mask
         else:
             encoded = self.encode(source, source_mask)
             if cache is not None:
                 cache.begin(encoded, source_mask)
-        x = self.decoder(
+        return self.decoder(
             self.embed(target), target_mask, cache=cache, source=encoded, source_mask=source_mask
         )
+
+    def logits(self, x: Tensor) -> Tensor:
+        """(…, V) from what the decoder gives, (…, D)."""
         return self.head(x / math.sqrt(x.shape[-1]) if self.config.scale_logits else x)
 
     def new_cache(self) -> KVCache:

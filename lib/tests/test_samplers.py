@@ -1,0 +1,292 @@
+"""Filters and penalties: the plain loop, the library transformers, ties, and cases by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+from torch.testing import assert_close
+from unrolled.training.samplers import (
+    Sampling,
+    divide_by_temperature,
+    min_p_filter,
+    penalise_counts,
+    penalise_repetition,
+    token_counts,
+    top_k_filter,
+    top_p_filter,
+    typical_filter,
+)
+
+B, T, V = 3, 7, 13
+DTYPE = torch.float64
+GONE = -math.inf
+FILTERS = {"top_k": top_k_filter, "top_p": top_p_filter, "min_p": min_p_filter,
+           "typical_p": typical_filter}  # fmt: skip
+
+
+def keep(logits, **options):
+    """Filters in the order given."""
+    for name, value in options.items():
+        logits = FILTERS[name](logits, value)
+    return logits
+
+
+def kept(probs, **options):
+    """The ids that stay, of a distribution."""
+    return keep(torch.tensor(probs).log(), **options).isfinite().nonzero()[:, 0].tolist()
+
+
+def random_logits(seed, n, *, ties=False):
+    """(2, 3, n); with ties most of them stand several times."""
+    logits = 3 * torch.randn(2, 3, n, generator=torch.Generator().manual_seed(seed))
+    return logits.round() if ties else logits
+
+
+# By hand
+
+
+def test_a_case_for_the_hand():
+    """Probabilities 0.5, 0.25, 0.125, 0.125: top-p counts the token that passes the mark."""
+    probs = [0.25, 0.125, 0.5, 0.125]
+    assert kept(probs, top_k=1) == [2]
+    assert kept(probs, top_k=3) == [0, 1, 2]  # of two equal ones the first
+    assert kept(probs, top_k=9) == kept(probs) == kept(probs, top_p=1) == [0, 1, 2, 3]
+    assert kept(probs, top_p=0.49) == kept(probs, top_p=1e-9) == [2]
+    assert kept(probs, top_p=0.51) == kept(probs, top_p=0.74) == [0, 2]
+    assert kept(probs, top_p=0.76) == [0, 1, 2]
+    # Of the two that top-k keeps, 2/3 and 1/3, the first is enough for 0.6.
+    assert kept(probs, top_k=2, top_p=0.6) == [2]
+    assert keep(torch.tensor(probs).log(), top_k=1).tolist() == [GONE, GONE, math.log(0.5), GONE]
+    assert kept(probs, min_p=0.5) == [0, 2]
+    assert kept(probs, min_p=0.51) == kept(probs, min_p=1) == [2]
+    assert kept(probs, min_p=0.25) == kept(probs, min_p=0) == [0, 1, 2, 3]
+    # The entropy is 1.75 bits, the surprisals are 2, 3, 1, 3: the second likeliest is nearest.
+    assert kept(probs, typical_p=0.25) == [0]
+    assert kept(probs, typical_p=0.26) == kept(probs, typical_p=0.75) == [0, 2]
+    assert kept(probs, typical_p=0.76) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_a_mass_at_the_mark_is_not_below_it_whatever_the_rounding(dtype):
+    """0.6 + 0.3 is 0.8999… in floats, and softmax of logarithms rounds as well."""
+    for probs, mark, expected in (
+        ((0.6, 0.3, 0.1), 0.9, 2), ((0.5, 0.41, 0.09), 0.9, 2), ((0.1,) * 10, 0.7, 7),
+        ((0.7, 0.2, 0.1), 0.9, 2), ((0.5, 0.25, 0.25), 0.75, 2),
+    ):  # fmt: skip
+        logits = torch.tensor(probs, dtype=dtype).log()
+        assert top_p_filter(logits, mark).isfinite().tolist() == [
+            i < expected for i in range(len(probs))
+        ]
+    assert kept([0.9, 0.09, 0.01], min_p=0.1) == [0, 1]  # 0.1 · 0.9 is above 0.09 in floats
+
+
+def test_temperature_before_top_p_keeps_more_than_after_it():
+    """Logits 3, 2, 1, 0 at temperature 2 and p = 0.9."""
+    logits = torch.tensor([3.0, 2.0, 1.0, 0.0])
+    assert Sampling(temperature=2, top_p=0.9).probs(logits).count_nonzero() == 4
+    assert top_p_filter(logits, 0.9).isfinite().sum() == 3
+
+
+def test_a_tail_far_below_rounding_is_not_cut_by_a_mass_of_one():
+    logits = torch.tensor([0.0, -30.0, -50.0])
+    for name in ("top_p", "typical_p"):
+        assert keep(logits, **{name: 1.0}).isfinite().all()
+
+
+def test_the_repetition_penalty_depends_on_where_the_logits_lie_and_the_others_do_not():
+    """The probability of a seen token when a constant is added to all logits."""
+    logits, seen = torch.tensor([1.0, 1.0, 0.0]), torch.tensor([True, False, False])
+    found = [penalise_repetition(logits + c, seen, 1.3).softmax(0)[0].item() for c in (-5, 0, 5)]
+    worked = [(-4 * 1.3, -4, -5), (1 / 1.3, 1, 0), (6 / 1.3, 6, 5)]
+    expected = [math.exp(a) / sum(map(math.exp, (a, b, c))) for a, b, c in worked]
+    assert found == pytest.approx(expected)
+    assert max(found) > 1.5 * min(found)
+    shifted = [
+        penalise_counts(logits + c, 3 * seen, presence=0.5, frequency=0.25).softmax(0)
+        for c in (0, 5)
+    ]
+    assert_close(*shifted)
+    assert_close(shifted[0], torch.tensor([1 - 0.5 - 0.75, 1, 0]).softmax(0))
+
+
+def test_tokens_are_counted_where_the_mask_is_true():
+    tokens = torch.tensor([[1, 1, 4], [0, 2, 2]])
+    mask = torch.tensor([[True, False, True], [False, True, True]])
+    assert token_counts(tokens, 5).tolist() == [[0, 2, 0, 0, 1], [1, 0, 2, 0, 0]]
+    assert token_counts(tokens, 5, mask).tolist() == [[0, 1, 0, 0, 1], [0, 0, 2, 0, 0]]
+
+
+# Oracles
+
+
+def plain_filter(logits, name, value):
+    """Probabilities after a filter, in words: sort, count, add up, stop, divide."""
+    total = sum(math.exp(x) for x in logits)
+    probs = [math.exp(x) / total for x in logits]
+    order = sorted(range(len(probs)), key=lambda i: -probs[i])
+    if name == "typical_p":
+        entropy = -sum(p * math.log(p) for p in probs if p)
+        order = sorted(range(len(probs)), key=lambda i: abs(-math.log(probs[i]) - entropy))
+    chosen, mass = [], 0.0
+    for i in order:
+        if name == "min_p" and probs[i] < value * max(probs) - 1e-12:
+            break
+        chosen.append(i)
+        mass += probs[i]
+        if len(chosen) == value if name == "top_k" else name != "min_p" and mass >= value - 1e-12:
+            break
+    return [probs[i] / sum(probs[j] for j in chosen) * (i in chosen) for i in range(len(probs))]
+
+
+def their_warper(transformers, name, value):
+    kind = {"top_k": "TopK", "top_p": "TopP", "min_p": "MinP", "typical_p": "Typical"}[name]
+    return getattr(transformers, f"{kind}LogitsWarper")(value)
+
+
+@given(
+    st.integers(0, 2**31), st.integers(1, 13), st.sampled_from(list(FILTERS)), st.floats(0.01, 0.99)
+)
+@settings(max_examples=150, deadline=None)
+@example(seed=0, n=13, name="top_k", share=0.99)
+def test_what_is_kept_is_what_the_plain_loop_and_transformers_keep(
+    transformers, seed, n, name, share
+):
+    value = math.ceil(15 * share) if name == "top_k" else share
+    logits = random_logits(seed, n)
+    ours = keep(logits, **{name: value}).softmax(-1).flatten(0, 1)
+    plain = [plain_filter(row, name, value) for row in logits.flatten(0, 1).tolist()]
+    assert_close(ours, torch.tensor(plain), rtol=0, atol=1e-12)
+    theirs = their_warper(transformers, name, value)(None, logits.flatten(0, 1))
+    assert_close(ours, theirs.softmax(-1), rtol=0, atol=1e-12)
+
+
+@given(st.integers(0, 2**31), st.sampled_from(list(FILTERS)), st.floats(0.01, 0.99))
+@settings(max_examples=100, deadline=None)
+def test_of_equal_tokens_we_keep_the_first_and_transformers_at_least_as_many(
+    transformers, seed, name, share
+):
+    """Rounded logits: ties at the mark. A likelier token never goes while a less likely one stays,
+    top-p keeps as many as transformers, the others at most as many, of the same values."""
+    value = math.ceil(15 * share) if name == "top_k" else share
+    logits = random_logits(seed, V, ties=True).flatten(0, 1)
+    ours = keep(logits, **{name: value}).isfinite()
+    plain = torch.tensor([plain_filter(row, name, value) for row in logits.tolist()])
+    theirs = their_warper(transformers, name, value)(None, logits).isfinite()
+    assume(name != "typical_p" or torch.equal(ours, plain > 0))  # distances may tie by rounding
+    assert torch.equal(ours, plain > 0)
+    for row, mine, other in zip(logits, ours, theirs, strict=True):
+        assert set(row[mine].tolist()) == set(row[other].tolist())
+        for x in row.unique():
+            stays = mine[row == x].tolist()
+            assert stays == sorted(stays, reverse=True)  # the first of equal ones
+    counts = ours.sum(-1), theirs.sum(-1)
+    assert torch.equal(*counts) if name in ("top_p", "min_p") else (counts[0] <= counts[1]).all()
+
+
+@given(st.integers(0, 2**31), st.floats(0.1, 5))
+@settings(max_examples=40, deadline=None)
+def test_temperature_and_repetition_are_those_of_transformers(transformers, seed, value):
+    rng = torch.Generator().manual_seed(seed)
+    logits, tokens = torch.randn(B, V, generator=rng), torch.randint(V, (B, T), generator=rng)
+    theirs = transformers.TemperatureLogitsWarper(value)(None, logits)
+    ours = divide_by_temperature(logits, value)
+    assert_close(ours.softmax(-1), theirs.softmax(-1), rtol=0, atol=1e-12)
+    theirs = transformers.RepetitionPenaltyLogitsProcessor(value)(tokens, logits)
+    ours = penalise_repetition(logits, token_counts(tokens, V) > 0, value)
+    assert_close(ours, theirs, rtol=0, atol=0)
+
+
+def test_all_together_act_in_the_order_of_transformers(transformers):
+    rng = torch.Generator().manual_seed(0)
+    logits, tokens = 3 * torch.randn(B, V, generator=rng), torch.randint(V, (B, T), generator=rng)
+    options = dict(
+        repetition_penalty=1.4, temperature=1.7, top_k=11, top_p=0.9, min_p=0.05, typical_p=0.8
+    )
+    sampling = Sampling(**options)
+    ours = sampling.probs(sampling.penalise(logits, tokens, tokens < 0))
+    processors = transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(vocab_size=V, n_embd=2, n_layer=1, n_head=1)
+    )._get_logits_processor(transformers.GenerationConfig(do_sample=True, **options), T)
+    assert len(processors) == len(options)
+    theirs = processors(tokens, logits)
+    assert_close(ours, theirs.softmax(-1), rtol=0, atol=1e-12)
+    assert 1 < (ours > 0).sum(-1).min() < V
+
+
+# What always holds
+
+
+@given(st.integers(0, 2**31), st.integers(1, 13), st.sampled_from(list(FILTERS)), st.floats(0, 1))
+@settings(max_examples=60, deadline=None)
+def test_something_stays_and_what_stays_is_unchanged(seed, n, name, share):
+    value = 1 + int(15 * share) if name == "top_k" else share or 0.5
+    logits = random_logits(seed, n, ties=bool(seed % 2))
+    before = logits.clone()
+    filtered = keep(logits, **{name: value})
+    assert torch.equal(logits, before)
+    assert filtered.isfinite().any(-1).all()
+    assert torch.equal(filtered[filtered.isfinite()], logits[filtered.isfinite()])
+
+
+def test_a_token_that_was_impossible_stays_so():
+    logits = torch.tensor([GONE, 1.0, GONE, 0.0, 0.5])
+    for options in ({"top_k": 4}, {"top_p": 0.999}, {"min_p": 0.0}, {"typical_p": 0.999}):
+        assert keep(logits, **options).isfinite().tolist() == [False, True, False, True, True]
+    assert penalise_repetition(logits, logits > GONE, 2.0)[0] == GONE
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_sums_are_taken_in_single_precision_at_least(dtype):
+    logits = torch.zeros(1000, dtype=dtype)  # a sum of halves would stop growing
+    for name in ("top_p", "typical_p"):
+        assert keep(logits, **{name: 0.5}).isfinite().sum() == 500
+        assert keep(logits, **{name: 0.5}).dtype == dtype
+
+
+def test_filters_act_on_the_device_of_the_logits(device):
+    logits = random_logits(0, V).to(device)
+    for name, value in {"top_k": 5, "top_p": 0.7, "min_p": 0.2, "typical_p": 0.7}.items():
+        filtered = keep(logits, **{name: value})
+        assert filtered.device.type == device
+        assert torch.equal(filtered.cpu(), keep(logits.cpu(), **{name: value}))
+
+
+def test_a_temperature_of_zero_is_a_distribution_as_well():
+    logits = torch.tensor([[0.0, 2.0, 2.0], [3.0, 1.0, 3.0]])  # of two equal ones the first
+    assert Sampling(temperature=0).probs(logits).tolist() == [[0, 1, 0], [1, 0, 0]]
+    assert Sampling(temperature=0).draw(logits).tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"temperature": -1}, ValueError, "temperature must be at least 0, got -1"),
+        ({"top_k": 0}, ValueError, "top_k must be at least 1, got 0"),
+        ({"top_k": True}, TypeError, "top_k must be an integer, got True"),
+        ({"top_p": 0}, ValueError, "top_p must be at most 1 and above 0, got 0"),
+        ({"top_p": 1.5}, ValueError, "top_p must be .* got 1.5"),
+        ({"min_p": -0.1}, ValueError, "min_p must be at least 0 and at most 1, got -0.1"),
+        ({"typical_p": math.nan}, ValueError, "typical_p must be finite, got nan"),
+        ({"repetition_penalty": 0}, ValueError, "repetition_penalty must be above 0, got 0"),
+        ({"presence_penalty": "1"}, TypeError, "presence_penalty must be a number, got '1'"),
+        ({"frequency_penalty": math.inf}, ValueError, "frequency_penalty must be finite"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(options, error, message):
+    with pytest.raises(error, match=message):
+        Sampling(**options)
+    ((name, value),) = options.items()
+    if name in FILTERS:
+        with pytest.raises(error, match=message):
+            FILTERS[name](torch.zeros(3), value)
+
+
+def test_a_penalty_or_temperature_of_zero_divides_nothing():
+    with pytest.raises(ValueError, match="theta must be above 0, got 0"):
+        penalise_repetition(torch.zeros(3), torch.ones(3, dtype=torch.bool), 0)
+    with pytest.raises(ValueError, match="temperature must be above 0, got 0"):
+        divide_by_temperature(torch.zeros(3), 0)

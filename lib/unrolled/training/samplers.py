@@ -1,0 +1,193 @@
+"""Which token comes next: filters and penalties on logits, and the distribution they leave.
+
+Each function is pure, works on logits (…, V), and knows nothing of a model. `Sampling` applies them
+in one order. Chapter 21 compares them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from unrolled.validate import real, whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """How a token is chosen. The defaults draw from the model's own distribution.
+
+    They act in the order of this list, which matters: a high temperature lets top_p keep more
+    tokens. It is the order of `transformers` but for presence and frequency, which it does not
+    have. Raises ValueError and TypeError for a setting out of range.
+    """
+
+    repetition_penalty: float = 1.0  # θ > 0: above 1 against tokens of the text, prompt included
+    presence_penalty: float = 0.0  # nats off each token that was generated before
+    frequency_penalty: float = 0.0  # nats off for each time that it was
+    temperature: float = 1.0  # 0 takes the likeliest token, of equal ones the first
+    top_k: int | None = None  # so many tokens
+    top_p: float | None = None  # the likeliest tokens up to this probability
+    min_p: float | None = None  # tokens at least so likely, as a share of the likeliest
+    typical_p: float | None = None  # the tokens nearest to the entropy, up to this probability
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            if (value := getattr(self, f.name)) is not None:
+                _CHECKS.get(f.name, real)(f.name, value)
+
+    def penalise(self, logits: Tensor, tokens: Tensor, is_new: Tensor) -> Tensor:
+        """Logits (B, V) after the penalties for tokens (B, T), of which is_new (B, T) are ours."""
+        if self.repetition_penalty != 1:
+            seen = token_counts(tokens, logits.shape[-1]) > 0
+            logits = penalise_repetition(logits, seen, self.repetition_penalty)
+        if self.presence_penalty or self.frequency_penalty:
+            counts = token_counts(tokens, logits.shape[-1], is_new)
+            logits = penalise_counts(
+                logits, counts, presence=self.presence_penalty, frequency=self.frequency_penalty
+            )
+        return logits
+
+    def probs(self, logits: Tensor) -> Tensor:
+        """The probabilities (…, V) from which a token is drawn, all but the penalties applied."""
+        if self.temperature == 0:
+            return F.one_hot(logits.argmax(-1), logits.shape[-1]).to(logits.dtype)
+        logits = divide_by_temperature(logits, self.temperature)
+        for name, keep in _FILTERS.items():
+            if (value := getattr(self, name)) is not None:
+                logits = keep(logits, value)
+        return logits.softmax(-1)
+
+    def draw(self, logits: Tensor, rng: torch.Generator | None = None) -> Tensor:
+        """A token (B,) from logits (B, V), on their device.
+
+        Drawn in float64 on the CPU, so that one seed draws the same tokens whatever the device.
+        """
+        if self.temperature == 0:
+            return logits.argmax(-1)
+        probs = self.probs(logits.cpu().double())
+        return torch.multinomial(probs, 1, generator=rng)[:, 0].to(logits.device)
+
+
+def divide_by_temperature(logits: Tensor, temperature: float) -> Tensor:
+    """(logits − the largest) / temperature, which no small temperature makes overflow."""
+    real("temperature", temperature, above=0)
+    return (logits - logits.amax(-1, keepdim=True)) / temperature
+
+
+def top_k_filter(logits: Tensor, top_k: int) -> Tensor:
+    """logits (…, V) with −∞ for all but the top_k largest.
+
+    Of equal ones the first are kept; transformers keeps all that equal the last one kept.
+    Source: Fan, Lewis & Dauphin (2018).
+    """
+    if _CHECKS["top_k"]("top_k", top_k) >= logits.shape[-1]:
+        return logits
+    smallest = logits.topk(top_k).values[..., -1:]
+    above, equal = logits > smallest, logits == smallest
+    keep = above | (equal & (equal.cumsum(-1) <= top_k - above.sum(-1, keepdim=True)))
+    return logits.masked_fill(~keep, -torch.inf)
+
+
+def top_p_filter(logits: Tensor, top_p: float) -> Tensor:
+    """logits (…, V) with −∞ for all but the nucleus, the smallest number of likeliest tokens whose
+    probabilities add up to top_p or more.
+
+    A token stays if the probability of those before it is below top_p: the one that crosses the
+    mark is kept. Sums that differ from top_p by rounding alone count as equal to it (0.6 + 0.3 is
+    below 0.9 in floats); of equal tokens the first are kept. transformers compares without such a
+    margin, and which of equal tokens it keeps is left to its sort.
+    Source: Holtzman et al. (2020).
+    """
+    if _CHECKS["top_p"]("top_p", top_p) == 1:  # rounding would cut the tail
+        return logits
+    return _keep_mass(logits, -logits, top_p)
+
+
+def min_p_filter(logits: Tensor, min_p: float) -> Tensor:
+    """logits (…, V) with −∞ for tokens less likely than min_p times the likeliest.
+
+    A token at the mark stays, up to rounding. Source: Nguyen et al. (2025).
+    """
+    probs = _probs(logits)
+    mark = _CHECKS["min_p"]("min_p", min_p) * probs.amax(-1, keepdim=True)
+    return logits.masked_fill(probs < mark * (1 - _rounding(probs)), -torch.inf)
+
+
+def typical_filter(logits: Tensor, typical_p: float) -> Tensor:
+    """logits (…, V) with −∞ for all but the typical set: the tokens whose surprisal −ln p is
+    nearest to the entropy, the smallest number of them with a probability of typical_p or more.
+
+    Ties and rounding as in `top_p_filter`; transformers keeps all that are as near as the last one
+    kept. Source: Meister et al. (2023).
+    """
+    if _CHECKS["typical_p"]("typical_p", typical_p) == 1:
+        return logits
+    probs = _probs(logits)
+    surprisal = -logits.log_softmax(-1, dtype=probs.dtype)
+    entropy = (probs * surprisal).nansum(-1, keepdim=True)  # 0 · ∞ counts as 0
+    return _keep_mass(logits, (surprisal - entropy).abs(), typical_p)
+
+
+def penalise_repetition(logits: Tensor, seen: Tensor, theta: float) -> Tensor:
+    """logits (…, V) with those of seen tokens, bool (…, V), divided by theta, or multiplied by it
+    where negative.
+
+    Adding a constant to all logits leaves a softmax unchanged, but not this penalty: it depends on
+    where a model's logits lie. Source: Keskar et al. (2019), with the sign as in transformers.
+    """
+    _CHECKS["repetition_penalty"]("theta", theta)
+    return torch.where(seen, torch.where(logits < 0, logits * theta, logits / theta), logits)
+
+
+def penalise_counts(
+    logits: Tensor, counts: Tensor, *, presence: float = 0.0, frequency: float = 0.0
+) -> Tensor:
+    """logits − presence · [counts > 0] − frequency · counts, all (…, V).
+
+    Adding a constant to all logits changes nothing. Source: OpenAI's API, whose formula this is.
+    """
+    return logits - presence * (counts > 0).to(logits.dtype) - frequency * counts.to(logits.dtype)
+
+
+def token_counts(tokens: Tensor, vocab_size: int, mask: Tensor | None = None) -> Tensor:
+    """(B, V), int64: how often each token stands in tokens (B, T), where mask (B, T) is True."""
+    ones = torch.ones_like(tokens) if mask is None else mask.to(tokens.dtype)
+    return tokens.new_zeros(len(tokens), vocab_size).scatter_add_(1, tokens, ones)
+
+
+def _keep_mass(logits: Tensor, order: Tensor, mass: float) -> Tensor:
+    """−∞ for all but the first tokens in ascending order with a probability of mass or more."""
+    ids = order.sort(dim=-1, stable=True).indices
+    probs = _probs(logits).gather(-1, ids)
+    before = F.pad(probs.cumsum(-1), (1, -1))  # of all tokens before it
+    keep = before < mass - _rounding(probs)
+    keep[..., 0] = True
+    return logits.masked_fill(~torch.zeros_like(keep).scatter(-1, ids, keep), -torch.inf)
+
+
+def _probs(logits: Tensor) -> Tensor:
+    """At least in float32, since sums of probabilities are compared."""
+    return logits.softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
+
+
+def _rounding(probs: Tensor) -> float:
+    return 16 * torch.finfo(probs.dtype).eps
+
+
+def _share(name: str, value: object) -> float:
+    return real(name, value, above=0, at_most=1)
+
+
+_FILTERS = {"top_k": top_k_filter, "top_p": top_p_filter, "min_p": min_p_filter,
+            "typical_p": typical_filter}  # fmt: skip
+_CHECKS = {
+    "repetition_penalty": lambda name, value: real(name, value, above=0),
+    "temperature": lambda name, value: real(name, value, 0),
+    "top_k": whole,
+    "top_p": _share,
+    "min_p": lambda name, value: real(name, value, 0, 1),
+    "typical_p": _share,
+}
