@@ -114,6 +114,51 @@ def test_storage_doubles_and_is_copied_by_the_second_fork_only():
     assert second.append(x, x)[0].data_ptr() != places[-1]
 
 
+@pytest.mark.usefixtures("_grad_mode")
+def test_chosen_rows_go_on_as_if_they_had_been_read_alone():
+    torch.manual_seed(0)
+    config = TransformerConfig(vocab_size=13, d_model=8, n_heads=2, n_layers=2, position="rotary")
+    model, rows = EncoderDecoder(config).eval(), torch.tensor([2, 0, 2, 2])
+    source, target = torch.randint(13, (3, 5)), torch.randint(13, (3, T))
+    source_mask = torch.arange(5) < torch.tensor([[5], [3], [4]])
+    mask = torch.arange(T) < torch.tensor([[T], [2], [T - 1]])
+    cache = model.new_cache()
+    model(source, target[:, :3], source_mask, mask[:, :3], cache=cache)
+    whole = model(source[rows], target[rows], source_mask[rows], mask[rows])
+    fork = cache.fork()
+    fork.select(rows)
+    got = [
+        model(None, target[rows, i : i + 2], None, mask[rows, i : i + 2], cache=fork)
+        for i in (3, 5)
+    ]
+    assert_close(torch.cat(got, 1), whole[:, 3:], rtol=0, atol=1e-12)
+    assert (cache.length, cache.layers[0].keys.shape[0]) == (3, 3)  # the other is as it was
+
+
+def test_gradients_flow_through_chosen_rows():
+    module, cache = MultiHeadAttention(D, H), LayerCache()
+    first, second = torch.randn(B, 3, D, requires_grad=True), torch.randn(3, 2, D)
+    rows = torch.tensor([1, 0, 1])
+    module(first, cache=cache, causal=True)
+    cache.select(rows)
+    got = torch.autograd.grad(module(second, cache=cache, causal=True).square().sum(), first)
+    whole = module(torch.cat([first[rows], second], 1), causal=True)[:, 3:]
+    assert_close(got, torch.autograd.grad(whole.square().sum(), first), rtol=0, atol=1e-12)
+
+
+@torch.no_grad()
+def test_choosing_rows_keeps_the_room_and_may_be_read_on_outside_inference_mode():
+    cache, x = LayerCache(), torch.zeros(B, H, 5, 2)
+    cache.append(x, x)
+    cache.append(x[:, :, :1], x[:, :, :1])
+    with torch.inference_mode():
+        cache.select(torch.tensor([0, 0, 1]))
+    place = cache.keys.data_ptr()
+    cache.append(torch.ones(3, H, 1, 2), torch.ones(3, H, 1, 2))
+    assert cache.keys.data_ptr() == place
+    LayerCache().select(torch.tensor([0]))  # nothing was read yet
+
+
 def test_another_batch_is_refused():
     cache = LayerCache()
     cache.append(torch.zeros(2, 1, 2, 5), torch.zeros(2, 1, 2, 5))

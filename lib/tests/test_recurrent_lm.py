@@ -58,6 +58,18 @@ def test_a_fork_of_the_cache_goes_on_by_itself(cell):
     assert_close(lm(TOKENS[:, 4:], cache=cache), lm(TOKENS)[:, 4:], rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("cell", ["elman", "lstm"])
+def test_chosen_rows_of_the_cache_go_on_as_if_they_had_been_read_alone(cell):
+    lm, rows = model(cell, n_layers=2), torch.tensor([1, 0, 1])
+    cache = lm.new_cache()
+    cache.select(rows)  # nothing was read yet
+    lm(TOKENS[:, :4], cache=cache)
+    fork = cache.fork()
+    fork.select(rows)
+    assert_close(lm(TOKENS[rows, 4:], cache=fork), lm(TOKENS[rows])[:, 4:], rtol=0, atol=1e-12)
+    assert_close(lm(TOKENS[:, 4:], cache=cache), lm(TOKENS)[:, 4:], rtol=0, atol=1e-12)
+
+
 def test_gradients_flow_through_the_cache_until_it_is_detached():
     lm, gradients = model("gru"), []
     for cut in (False, True):

@@ -57,6 +57,11 @@ class LayerCache:
         """A cache that goes on from here independently; nothing is copied until it must be."""
         return copy.copy(self)
 
+    def select(self, rows: Tensor) -> None:
+        """Go on with these rows of the batch, int64 (B',), in this order; one may come twice."""
+        if self._storage is not None:
+            self._storage = self._storage.select(rows, self.length)
+
     def detach(self) -> None:
         """Let no gradient flow back through what was read so far."""
         if self._storage is not None:
@@ -79,6 +84,17 @@ class _Storage:
                 copies.append(x.new_empty((*x.shape[:2], capacity, x.shape[3])))
             copies[-1][:, :, :length] = x[:, :, :length].detach()
         return _Storage(*copies, taken=length)
+
+    def select(self, rows: Tensor, length: int) -> _Storage:
+        """The first positions of these rows; where no gradients are recorded, with all the room."""
+        pair = self.keys, self.values
+        if torch.is_grad_enabled():
+            return _Storage(*(x[:, :, :length].index_select(0, rows) for x in pair), taken=length)
+        with torch.inference_mode(False):  # as in `copy`
+            room = [x.new_empty((len(rows), *x.shape[1:])) for x in pair]
+        for x, out in zip(pair, room, strict=True):
+            torch.index_select(x, 0, rows, out=out)
+        return _Storage(*room, taken=length)
 
 
 class KVCache:
@@ -117,6 +133,14 @@ class KVCache:
         other.layers = [layer.fork() for layer in self.layers]
         other.cross = [layer.fork() for layer in self.cross]
         return other
+
+    def select(self, rows: Tensor) -> None:
+        """Go on with these rows of the batch, int64 (B',), in this order; one may come twice."""
+        for layer in (*self.layers, *self.cross):
+            layer.select(rows)
+        for name in ("mask", "source", "source_mask"):
+            if (x := getattr(self, name)) is not None:
+                setattr(self, name, x.index_select(0, rows))
 
     def crop(self, length: int) -> None:
         """Forget all positions from `length` on; ValueError for a negative one."""

@@ -175,6 +175,11 @@ def detach(state: State) -> State:
     return _map(Tensor.detach, state)
 
 
+def select(state: State, rows: Tensor) -> State:
+    """The state of these rows of the batch, int64 (B',), in this order; one may come twice."""
+    return _map(lambda s: s.index_select(1, rows), state)
+
+
 def _run(cell: Cell, x: Tensor, state: State, present: Tensor | None, backward: bool):
     """One cell along (T, B, D): outputs (T, B, H) and the state after the last real step.
 

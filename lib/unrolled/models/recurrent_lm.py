@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from unrolled.models.layers import check_ids
-from unrolled.models.recurrent import Recurrent, detach
+from unrolled.models.recurrent import Recurrent, detach, select
 from unrolled.models.recurrent_cells import Cell, State
 from unrolled.validate import whole
 
@@ -22,6 +22,11 @@ class RecurrentCache:
     def fork(self) -> RecurrentCache:
         """An independent continuation; it shares the tensors, which nothing ever overwrites."""
         return RecurrentCache(self.state, self.length)
+
+    def select(self, rows: Tensor) -> None:
+        """Go on with these rows of the batch, int64 (B',), in this order; one may come twice."""
+        if self.state is not None:
+            self.state = select(self.state, rows)
 
     def detach(self) -> None:
         """Cut the graph here, in place: gradients of later losses stop at this state."""
