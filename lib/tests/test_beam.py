@@ -113,12 +113,13 @@ def test_with_as_many_beams_as_texts_it_is_enumeration(kind, divisor, alpha):
 
 def plain_beam_search(model, prompt, n_new, k, stop, alpha):
     """One prompt, in words, without a cache; (score, tokens) of the finished ones."""
+    limit = 11 if isinstance(model, TransformerLM) else 99
     beams, finished = [(0.0, prompt)], []
     for n in range(1, n_new + 1):
         extended = []
         for total, tokens in beams:
             with torch.no_grad():
-                log_probs = model(torch.tensor([tokens[-11:]]))[0, -1].log_softmax(-1).tolist()
+                log_probs = model(torch.tensor([tokens[-limit:]]))[0, -1].log_softmax(-1).tolist()
             extended += [(total + x, [*tokens, i]) for i, x in enumerate(log_probs)]
         extended.sort(reverse=True)
         ends = [n == n_new or tokens[-1] == stop for _, tokens in extended]
