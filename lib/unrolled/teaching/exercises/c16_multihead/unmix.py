@@ -50,17 +50,20 @@ def mixture(V, left, right, a):
 
 
 def tests(rng):
-    yield call(np.array([0.31, 0.0, 0.69]), 0.69, visible=True)
-    yield call(np.array([0.0, 1.0, 0.0]), 0.69, visible=True)
+    yield call(np.array([0.3, 0.0, 0.7]), 0.7, visible=True)
+    yield call(np.array([0.0, 1.0, 0.0]), 0.7, visible=True)
     left, right = (int(i) for i in rng.choice(7, size=2, replace=False))
-    yield call(*mixture(7, left, right, 0.69), hint="more weight on the left word")
+    yield call(*mixture(7, left, right, 0.7), hint="more weight on the left word")
     yield call(*mixture(7, left, right, 0.25), hint="more weight on the right word")
     yield call(*mixture(5, 4, 0, 0.45), hint="the right word has the larger weight")
     yield call(*mixture(5, 3, 3, 0.3), hint="the same word twice, and it stands at index 3")
     yield call(*mixture(5, 0, 0, 0.8), hint="the same word twice, and it stands at index 0")
-    yield call(*mixture(11, 2, 9, 0.99), hint="very unequal weights")
-    y, a = mixture(5, 1, 2, 0.6)
-    yield call(y + 1e-6 * rng.uniform(size=5), a, hint="the entries are right to six digits")
+    yield call(*mixture(11, 2, 9, 0.999), hint="very unequal weights, a = 0.999")
+    yield call(*mixture(4, 3, 1, 0.001), hint="very unequal weights, a = 0.001")
+    for left, right in ((1, 2), (3, 3)):
+        y, a = mixture(5, left, right, 0.6)
+        noise = 1e-6 * rng.uniform(0.1, 1, size=5)
+        yield call(y - noise, a, hint="the entries are right to six digits")
 
 
 # %% oracle
@@ -86,6 +89,10 @@ wrong = {
     "the word with the largest amount is named twice": (
         lambda y, a: (int(np.argmax(y)), int(np.argmax(y)))
     ),
+    "a word is taken for both when its amount is exactly 1; the entries are right to six digits": (
+        swap("y[first] > 1 - 1e-4", "y[first] == 1")
+    ),
+    "an amount of 0.99 is taken for 1; a may be as near to 1 as 0.999": (swap("1 - 1e-4", "0.985")),
     "an entry is compared with a exactly; the entries are right to six digits only": (
         lambda y, a: tuple(
             int(np.argmax(y == b)) if (y == b).any() else int(np.argmax(y == 1)) for b in (a, 1 - a)
