@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unrolled.models.layers import ACTIVATIONS, GATED
 from unrolled.models.neural_lm import NeuralLMConfig
 from unrolled.models.transformer_config import POSITIONS, PRESETS, TransformerConfig, preset
-from unrolled.training.cost import MODELS, parameters
+from unrolled.training.cost import MODELS, cache_bytes, parameters
 
 
 def by_formula(c, kind):
@@ -23,7 +24,7 @@ def by_formula(c, kind):
     attention = c.n_layers * (linear(D, heads) + linear(D, 2 * groups) + linear(heads, D))
     up = c.d_ff * (1 + (c.activation in GATED))
     tables = {"learned": c.context_length * D, "relative": c.n_buckets * c.n_heads}
-    norms = c.n_layers * (2 * stacks + cross) + stacks * (c.embedding_norm + c.norm_first)
+    norms = c.n_layers * (2 * stacks + cross) + stacks * (c.embedding_norm + c.final_norm)
     parts = {
         "embedding": (c.vocab_size + (kind == "encoder") * c.n_token_types) * D,
         "position": stacks * tables.get(c.position, 0),
@@ -130,3 +131,47 @@ def test_a_layer_of_width_d_has_about_twelve_d_squared():
 def test_another_kind_is_refused():
     with pytest.raises(ValueError, match=r"one of decoder, encoder, .*got 'both'"):
         parameters(preset("gpt2"), "both")
+
+
+# The cache
+
+
+def held(cache):
+    """Bytes of the keys and values in a cache."""
+    return sum(
+        x.numel() * x.itemsize
+        for layer in (*cache.layers, *cache.cross) if layer.length
+        for x in (layer.keys, layer.values)
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("n_kv_heads", [1, 2, 6])
+def test_a_cache_holds_as_many_bytes_as_computed(dtype, n_kv_heads):
+    config = TransformerConfig(
+        vocab_size=13, d_model=30, n_heads=6, n_kv_heads=n_kv_heads, n_layers=3, head_dim=7
+    )
+    tokens, source = torch.zeros(5, 11, dtype=torch.long), torch.zeros(5, 17, dtype=torch.long)
+    decoder, both = MODELS["decoder"](config).to(dtype), MODELS["encoder-decoder"](config).to(dtype)
+    caches = decoder.new_cache(), both.new_cache()
+    decoder(tokens, cache=caches[0])
+    both(source, tokens, cache=caches[1])
+    assert held(caches[0]) == cache_bytes(config, 11, batch=5, dtype=dtype)
+    assert held(caches[1]) == cache_bytes(config, 11, batch=5, n_source=17, dtype=dtype)
+
+
+def test_bytes_for_a_token_of_published_models():
+    """In sixteen bits: 4.7 MB, 0.5 MiB, and 320 KiB where eight heads serve sixty-four."""
+    sizes = {name: cache_bytes(preset(name), 1, dtype=torch.bfloat16) for name in PRESETS}
+    assert sizes["gpt3"] == 2 * 96 * 12_288 * 2 == 4_718_592
+    assert sizes["llama-7b"] == 2**19
+    assert sizes["llama2-70b"] == 320 * 2**10
+
+
+def test_counts_below_nothing_are_refused():
+    config = preset("gpt2")
+    for options in ({"n_tokens": -1}, {"n_tokens": 1, "n_source": -1}):
+        with pytest.raises(ValueError, match="must be at least 0, got -1"):
+            cache_bytes(config, **options)
+    with pytest.raises(ValueError, match="batch must be at least 1, got 0"):
+        cache_bytes(config, 1, batch=0)

@@ -128,7 +128,7 @@ def test_logits_are_the_references_in_double_precision(transformers, exact_norms
     ours = ours_like(theirs, configuration, family).to(device)
     got, expected = logits(ours, theirs.to(device), family, device)
     assert expected.std() > 0.1
-    close(got, expected, EXACT.get(family, 1e-10))
+    close(got, expected, EXACT.get(family, 1e-12))
 
 
 @every_case
@@ -159,7 +159,7 @@ def test_gradients_are_the_references(transformers, exact_norms, case):
     gradients = ours_like(theirs, configuration, family, tie_embeddings=True)
     load(gradients, {name: p.grad for name, p in named}, family)
     for name, parameter in ours.named_parameters():
-        close(parameter.grad, gradients.get_parameter(name).data, 1e-9)
+        close(parameter.grad, gradients.get_parameter(name).data, 1e-12)
 
 
 @pytest.mark.parametrize("case", ["bert", "bert relu"])

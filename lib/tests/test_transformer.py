@@ -22,6 +22,7 @@ from unrolled.models.heads import attention_weights
 from unrolled.models.kv_cache import KVCache
 from unrolled.models.masks import causal_mask, padding_mask
 from unrolled.models.positions import sinusoidal
+from unrolled.models.pretrained.from_torch import copy_block
 from unrolled.models.transformer import Encoder, Stack, TransformerLM
 from unrolled.models.transformer_config import POSITIONS, PRESETS, TransformerConfig, preset
 from unrolled.teaching.behaviour import (
@@ -207,25 +208,6 @@ def test_a_fresh_model_knows_nothing():
 
 
 # --- blocks and stacks are torch's ---------------------------------------------------------------
-
-
-def copy_block(theirs: nn.Module, ours: Block) -> None:
-    """The weights of torch's encoder or decoder layer."""
-    attentions, norms = [(theirs.self_attn, ours.attention)], [ours.norm_attention]
-    if ours.cross is not None:
-        attentions.append((theirs.multihead_attn, ours.cross))
-        norms.append(ours.norm_cross)
-    for a, b in attentions:
-        projections = b.q_proj, b.k_proj, b.v_proj
-        for kind in b.q_proj.state_dict():
-            parts = getattr(a, f"in_proj_{kind}").data.chunk(3)
-            for part, linear in zip(parts, projections, strict=True):
-                getattr(linear, kind).data.copy_(part)
-        b.o_proj.load_state_dict(a.out_proj.state_dict())
-    for n, norm in enumerate([*norms, ours.norm_feed_forward], 1):
-        norm.load_state_dict(getattr(theirs, f"norm{n}").state_dict())
-    ours.feed_forward.up.load_state_dict(theirs.linear1.state_dict())
-    ours.feed_forward.down.load_state_dict(theirs.linear2.state_dict())
 
 
 def torchs_layer(kind, norm_first, activation, bias=True):
@@ -793,7 +775,7 @@ def test_every_setting_changes_the_model():
         "scale_embedding": ({}, True), "scale_scores": ({}, False), "scale_logits": ({}, True),
         "dropout": ({}, 0.5), "init_std": ({}, 0.1), "context_length": ({}, 9),
         "tie_embeddings": ({}, False), "attention_dropout": ({}, 0.5),
-        "residual_dropout": ({}, 0.5), "embedding_dropout": ({}, 0.5),
+        "residual_dropout": ({}, 0.5), "embedding_dropout": ({}, 0.5), "final_norm": ({}, False),
     }  # fmt: skip
     elsewhere = {"n_token_types", "implementation"}  # of an encoder; changes how, not what
     assert set(changes) | elsewhere == {field.name for field in fields(TransformerConfig)}

@@ -17,7 +17,7 @@ from unrolled.validate import whole
 
 
 class Stack(nn.Module):
-    """All that lies between embedding and head: positions, blocks, and a last norm after pre-LN.
+    """All that lies between embedding and head: positions, blocks, and a last norm if there is one.
 
     A token's position is the number of tokens before it: padding takes none, on whichever side it
     stands.
@@ -32,7 +32,7 @@ class Stack(nn.Module):
         self.blocks = nn.ModuleList(
             Block(config, causal=causal, cross=cross, rotary=rotary) for _ in range(config.n_layers)
         )
-        self.final_norm = make_norm(config) if config.norm_first else nn.Identity()
+        self.final_norm = make_norm(config) if config.final_norm else nn.Identity()
         if config.position == "learned":
             self.position = nn.Embedding(config.context_length, config.d_model)
         elif config.position == "relative":

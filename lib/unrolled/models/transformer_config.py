@@ -33,6 +33,7 @@ class TransformerConfig:
     activation: str = "gelu-tanh"  # of the feed-forward layer; see `FeedForward`
     norm: str = "layer"  # or "rms"
     norm_first: bool = True  # x + f(norm(x)), then a last norm; otherwise norm(x + f(x))
+    final_norm: bool | None = None  # after the last block; None: with norm_first. torch: always
     norm_eps: float = NORM_EPS
     embedding_norm: bool = False  # a norm on the embeddings (BERT, BLOOM)
     position: str = "learned"  # one of POSITIONS
@@ -60,7 +61,7 @@ class TransformerConfig:
             value = self._given[f.name]
             if value is None and f.default is None:
                 continue
-            if f.type == "bool":
+            if f.type.startswith("bool"):
                 one_of(f.name, value, (True, False))
             elif f.type.startswith("int"):
                 whole(f.name, value, at_least=0 if f.name == "n_token_types" else 1)
@@ -74,7 +75,7 @@ class TransformerConfig:
         if self.head_dim is None and self.d_model % self.n_heads:
             raise ValueError(f"n_heads={self.n_heads} does not divide d_model={self.d_model}")
         self._fill(n_kv_heads=self.n_heads, head_dim=self.d_model // self.n_heads)
-        self._fill(d_ff=4 * self.d_model, rotary_dim=self.head_dim)
+        self._fill(d_ff=4 * self.d_model, rotary_dim=self.head_dim, final_norm=self.norm_first)
         for kind in ("attention", "residual", "embedding"):
             self._fill(**{f"{kind}_dropout": self.dropout})
         if self.n_heads % self.n_kv_heads:

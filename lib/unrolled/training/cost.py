@@ -8,7 +8,7 @@ from unrolled.models.encoder_decoder import EncoderDecoder
 from unrolled.models.neural_lm import NeuralLM, NeuralLMConfig
 from unrolled.models.transformer import Encoder, TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
-from unrolled.validate import one_of
+from unrolled.validate import one_of, whole
 
 MODELS = {
     "decoder": TransformerLM, "encoder": Encoder, "encoder-decoder": EncoderDecoder,
@@ -38,3 +38,23 @@ def parameters(config: TransformerConfig | NeuralLMConfig, kind: str = "decoder"
     for name, parameter in model.named_parameters():
         counts[next(MARKS[mark] for mark in MARKS if mark in name)] += parameter.numel()
     return counts | {"total": sum(counts.values())}
+
+
+def cache_bytes(
+    config: TransformerConfig,
+    n_tokens: int,
+    *,
+    batch: int = 1,
+    n_source: int = 0,
+    dtype: torch.dtype = torch.float32,
+) -> int:
+    """Bytes of the keys and values that a `KVCache` holds: 2 · layers · G · K for each token.
+
+    G heads of keys and values, not the H of queries, each K wide. n_tokens: of each of the batch's
+    texts. n_source: tokens of an encoder–decoder's source, which each layer holds once more. What
+    the encoder gave, and room kept for tokens to come, do not count. ValueError for counts below
+    0 and a batch below 1.
+    """
+    positions = whole("n_tokens", n_tokens, 0) + whole("n_source", n_source, 0)
+    numbers = 2 * config.n_layers * config.n_kv_heads * config.head_dim
+    return whole("batch", batch) * positions * numbers * dtype.itemsize

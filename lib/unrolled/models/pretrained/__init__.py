@@ -8,10 +8,12 @@ torch.load(…, weights_only=True):
     pretrained.load(model, tensors, "gpt2")
     logits = model(tokens)
 
-Names are those of the library `transformers`, which is not needed.
+Names are those of the library `transformers`, which is not needed. `from_torch` takes a
+torch.nn.Transformer.
 """
 
 from unrolled.models.pretrained.config import FAMILIES, config_from
+from unrolled.models.pretrained.from_torch import from_torch
 from unrolled.models.pretrained.load import load
 
-__all__ = ["FAMILIES", "config_from", "load"]
+__all__ = ["FAMILIES", "config_from", "from_torch", "load"]
