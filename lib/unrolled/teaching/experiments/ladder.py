@@ -19,7 +19,7 @@ CORPUS = "shakespeare"
 # From the bottom up: the record of each rung, and its name in the table until it is recorded.
 RECORDS = {
     "ladder_ngram": "n-gram models",
-    "ladder_feedforward": "feed-forward (chapter 8, to come)",
+    "ladder_feedforward": "feed-forward",
     "ladder_rnn": "RNN",
     "ladder_lstm": "LSTM",
     "ladder_transformer": "Transformer",
