@@ -4,7 +4,7 @@ A paragraph that starts with **Predict.** asks the reader to stop and guess. In 
 ordinary paragraph; here it gets a class, and with it a frame.
 
 A cell with the tag `hide-input` is folded to one line. That line is the comment in the cell's first
-line; without one it says what the cell makes.
+line; without one it says what the cell makes. The set-up cell of a chapter is folded too.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from myst_nb.sphinx_ import HideCodeCellNode
 from sphinx.application import Sphinx
 
 PROMPT = "Predict"
+SETUP = "try:\n    import unrolled\n"  # of every chapter's first cell
 MAKES = (
     ("explore(", "Code of the figure"),
     ("figures.show(", "Code of the figure"),
@@ -33,13 +34,20 @@ def frame(app: Sphinx, doctree: nodes.document) -> None:
 
 def name_folds(app: Sphinx, doctree: nodes.document) -> None:
     for cell in doctree.findall(nodes.container):
-        if cell.get("nb_element") == "cell_code" and cell.get("hide_mode") == "input":
-            cell["prompt_show"] = summary(cell.children[0].astext())
+        if cell.get("nb_element") != "cell_code":
+            continue
+        source = cell.children[0].astext()
+        if source.startswith(SETUP):
+            cell["hide_mode"] = cell["prompt_hide"] = "input"
+        if cell.get("hide_mode") == "input":
+            cell["prompt_show"] = summary(source)
 
 
 def summary(source: str) -> str:
     """The line that stands for a folded cell."""
     first = source.strip().partition("\n")[0]
+    if source.startswith(SETUP):
+        return "Set-up: what this chapter imports"
     if first.startswith("# "):
         return first[2:].strip()
     return next((name for mark, name in MAKES if mark in source), "The measurement")
@@ -58,4 +66,4 @@ def setup(app: Sphinx) -> dict[str, int]:
     app.connect("doctree-read", frame)
     app.connect("doctree-read", name_folds)
     app.add_node(HideCodeCellNode, override=True, html=(open_fold, close_fold))
-    return {"env_version": 2, "parallel_read_safe": True, "parallel_write_safe": True}
+    return {"env_version": 3, "parallel_read_safe": True, "parallel_write_safe": True}

@@ -52,6 +52,12 @@ def test_a_page_is_light(name, visit):
     assert visit(name, "desktop").kilobytes < limit, "kB, gzipped"
 
 
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_chapter_begins_with_words_and_its_set_up_is_one_line(name):
+    first = soup(name).select_one("article div.cell")
+    assert first.summary.get_text(strip=True) == "Set-up: what this chapter imports"
+
+
 @pytest.mark.parametrize("path", [p for p in published() if not weigh(read(p)).wide])
 def test_lines_of_eighty_columns_do_not_scroll_on_a_desktop(path, visit):
     assert visit(f"chapters/{path.stem}.html", "desktop").cut == []
