@@ -462,7 +462,7 @@ def test_the_head_reads_the_last_position_only(make, cache):
     source = PROMPT if make is encoder_decoder else None
     model.head.register_forward_hook(lambda module, args, out: shapes.append(args[0].shape[:-1]))
     generate(model, PROMPT, 5, cache=cache, source=source)
-    assert shapes == [(B,)] * 5
+    assert shapes == [(B, 1)] * 5
 
 
 @pytest.mark.parametrize("where", [0, V - 1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Sequence
 
 import torch
@@ -40,22 +41,38 @@ class Reader:
 
         Raises ValueError when a logit is NaN or the largest one infinite.
         """
-        n, options = tokens.shape[1], {}
-        if self.limit is not None and n > self.limit:
+        return self.logits(tokens, 1)[:, 0]
+
+    def logits(self, tokens: Tensor, n: int) -> Tensor:
+        """(B, n, V) after each of the last n of tokens (B, T), of which at least n are unread."""
+        length, options = tokens.shape[1], {}
+        if self.limit is not None and length > self.limit:
             # Every token has moved to another position, so the cache is of no use.
             tokens, self.cache = tokens[:, -self.limit :], None
         if self.cache is not None:
-            tokens, self.n_read, options = tokens[:, self.n_read :], n, {"cache": self.cache}
+            tokens, self.n_read, options = tokens[:, self.n_read :], length, {"cache": self.cache}
         given = (tokens,) if self.source is None else (self.source, tokens, self.source_mask)
         if hasattr(self.model, "hidden"):
-            logits = self.model.logits(self.model.hidden(*given, **options)[:, -1])
+            logits = self.model.logits(self.model.hidden(*given, **options)[:, -n:])
         else:
-            logits = self.model(*given, **options)[:, -1]
+            logits = self.model(*given, **options)[:, -n:]
         largest = logits.amax(-1)  # NaN if any is
         if not largest.isfinite().all():
             bad = largest[~largest.isfinite()][0].item()
-            raise ValueError(f"the largest logit after {n} tokens is {bad}")
+            raise ValueError(f"the largest logit after {length} tokens is {bad}")
         return logits
+
+    def fork(self) -> Reader:
+        """A reader that goes on from here independently."""
+        other = copy.copy(self)
+        other.cache = None if self.cache is None else self.cache.fork()
+        return other
+
+    def crop(self, length: int) -> None:
+        """Forget what was read of the tokens from `length` on."""
+        if self.cache is not None and length < self.n_read:
+            self.cache.crop(length)
+            self.n_read = length
 
     def select(self, rows: Tensor) -> None:
         """Go on with the texts of these rows, int64 (B',), in this order; one may come twice."""
