@@ -3,7 +3,7 @@
 `run` trains skip-gram with every seed on all training plays, and compares its neighbours with those
 of the singular vectors and of the next seed. On the smaller corpus it trains several widths without
 subsampling, and compares each product of a word's and a context's vector with what Levy and
-Goldberg's theorem says. Six minutes.
+Goldberg's theorem says. Three minutes.
 """
 
 from __future__ import annotations
