@@ -8,6 +8,7 @@ recorded settings must still build the recorded model and the recorded way of tr
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -15,6 +16,9 @@ from torch import nn
 from unrolled.data.tokens import CharTokenizer
 from unrolled.models.ngram import NGram
 from unrolled.teaching.experiments import (
+    _c08_words,
+    c08_context,
+    c08_unseen,
     c10_tickets,
     c11_parentheses,
     c12_wide_search,
@@ -78,6 +82,32 @@ def test_the_learning_rates_that_were_searched_are_the_recorded_ones(module):
 
 def size(model: nn.Module) -> int:
     return sum(p.numel() for p in model.parameters())
+
+
+def test_c08_the_networks_of_words_have_as_many_parameters_as_recorded():
+    recorded = record.load("c08_unseen")["config"]
+    for net in recorded["nets"].values():
+        assert size(_c08_words.fresh(_c08_words.Net(**net), 0)) == recorded["parameters"]
+    for row in record.load("c08_context")["metrics"]["rows"]:
+        model = _c08_words.fresh(_c08_words.Net(context_length=row["context"]), 0)
+        assert size(model) == row["parameters"]
+
+
+def test_c08_the_test_tokens_fall_into_the_recorded_bins_and_counting_scores_them_as_recorded():
+    text, recorded = _c08_words.words(), record.load("c08_unseen")["metrics"]
+    seen = c08_unseen.times_seen(text.train, text.test, text.eos)
+    edges = [*(b["at_least"] for b in recorded["bins"]), np.inf]
+    assert np.histogram(seen, edges)[0].tolist() == [b["tokens"] for b in recorded["bins"]]
+    log_probs = _c08_words.counted(_c08_words.kneser_ney(4), text.test)
+    wanted = row_of(recorded["rows"], model="kneser-ney")["test_perplexity_by_bin"]
+    for (least, end), expected in zip(pairwise(edges), wanted, strict=True):
+        nats = -log_probs[(seen >= least) & (seen < end)].mean()
+        assert np.exp(nats) == pytest.approx(expected, rel=1e-9)
+
+
+def test_c08_counting_after_two_words_comes_out_again():
+    wanted = row_of(record.load("c08_context")["metrics"]["kneser_ney"], context=2)
+    assert c08_context.counting_row(2) == pytest.approx(wanted, rel=1e-9)
 
 
 @pytest.mark.parametrize("name", record.load("c11_parentheses")["config"]["parameters"])

@@ -3,7 +3,7 @@
 Kneser–Ney and a feed-forward network predict chapter 12's words from three words each, and their
 mixtures. Every test token is scored, and the scores are split by how often its context, the three
 tokens before it, stands in the training text. Controls: a network whose table of embeddings stays
-random, and mixtures of two networks. About eight minutes on one core.
+random, and mixtures of two networks. About seven minutes on one core.
 """
 
 from __future__ import annotations

@@ -27,6 +27,12 @@ SHAPE_LR, SHAPE_STEPS = 8e-3, 1000  # the same for all shapes
 LRS = (2e-3, 4e-3, 8e-3, 1.6e-2, 3.2e-2)
 
 
+def shaped(recipe: FeedforwardRecipe, shape: Shape) -> FeedforwardRecipe:
+    """The recipe with this shape, and with its size in the name."""
+    size = f"{shape.context_length} characters, {recipe.hidden_size} units"
+    return replace(recipe, name=f"{recipe.name} ({size})", shape=shape)
+
+
 def run(
     recipe: FeedforwardRecipe = RECIPE,
     *,
@@ -46,8 +52,6 @@ def run(
         (score,) = search(course, short, [SHAPE_LR])
         found.append(asdict(shape) | score)
     best = min(range(len(shapes)), key=lambda i: found[i][LOSS])
-    shape = shapes[best]
-    name = f"{recipe.name} ({shape.context_length} characters, {recipe.hidden_size} units)"
-    result = climb(replace(recipe, name=name, shape=shape), lrs=lrs, **options)
+    result = climb(shaped(recipe, shapes[best]), lrs=lrs, **options)
     result["config"] |= {"shapes": found, "shape_steps": shape_steps}
     return result
