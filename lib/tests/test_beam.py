@@ -274,6 +274,7 @@ def test_the_ways_to_stop_differ_on_these_models(pair):
     """So the test above can tell them apart."""
     sums = [search(pair[0], 1.0, early).scores.sum() for early in (True, False, "never")]
     assert sums[0] < sums[1] < sums[2]
+    assert search(pair[0], 1.0, 1).scores.sum() == sums[0]  # 1 is True
     assert (search(pair[0], 0.0, False).lengths < 13).any()
 
 

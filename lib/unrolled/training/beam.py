@@ -52,7 +52,8 @@ def beam_search(
     open beginnings take the k best by probability. Those that are finished go into a list of the k
     best by score; the k best that are not stay open.
 
-    model, source, source_mask, cache, stop: as in `generate`. prompt: int64 (B, T).
+    model, source, source_mask, cache, stop: as in `generate`. prompt: int64 (B, T), all of
+        one length.
     n_beams: k. n_best: at most k. alpha, divisor: one of DIVISORS. 0 compares probabilities, which
         favours short texts. Since scores are negative, a larger alpha favours longer ones.
     early_stopping: True ends a search when k texts are finished. Otherwise it ends when no open
@@ -111,7 +112,7 @@ def beam_search(
             worst = finished.scores.amin(1, keepdim=True)  # −∞ while fewer than k are finished
             longest = n_new if early_stopping == "never" and alpha > 0 else n
             searching &= open_scores[:, :1] / divide(longest, alpha) > worst
-            if early_stopping is True:
+            if early_stopping and early_stopping != "never":
                 searching &= worst.isneginf()
             if not searching.any():
                 break
