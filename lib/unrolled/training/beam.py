@@ -58,8 +58,9 @@ def beam_search(
         favours short texts. Since scores are negative, a larger alpha favours longer ones.
     early_stopping: True ends a search when k texts are finished. Otherwise it ends when no open
         beginning, with its present probability, scores above the worst of k finished texts:
-        "never" takes the length that is best for it, which misses nothing; False its present
-        length, which may miss a longer text unless alpha is 0, but is transformers' default.
+        "never" takes the length that is best for it, and misses nothing that the beams would
+        find; False its present length, which may miss a longer text where alpha is above 0, but
+        is transformers' default.
 
     The texts and scores are those of `generate(num_beams=k)` in transformers. Log-probabilities
     are added up in float64. Raises ValueError and TypeError for arguments that do not fit, and as
