@@ -15,7 +15,7 @@ FIXED = (
     "12 1998 3.14159 ½ ³ Ⅷ", "café cafe\u0301 naïve", "нет привет", "हिन्दी",
     "漢字かな 한국어", "العربية", "😀😀 👩‍👩‍👧 🏳️‍🌈",
     "a\u00a0b\u2003c\u2028d\u0085e", "\ufefftext\ufeff", "\u001c\u001f",
-    "<b>&amp;</b>", "!?!?...--", "the the\u200bthe", "aaaaaaaaaaaaaaaaaaaaa",
+    "<b>&amp;</b>", "!?!?...--", "the the\u200bthe", "lll eeeee ooo",
     "\U0010ffff\U0001d400",
 )  # fmt: skip
 # For each text and number of merges: the ids and the tokens that the page shows.
