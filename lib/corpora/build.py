@@ -165,7 +165,7 @@ def build(target: Path) -> None:
 
 
 def report(folder: Path) -> None:
-    for path in sorted(folder.glob("*.xz")):
+    for path in sorted(folder.glob("*.txt.xz")):
         text = lzma.decompress(path.read_bytes())
         print(f"{path.name}: {path.stat().st_size:,} bytes, unpacked {len(text):,} bytes")
         print(f"  sha256 of the text {hashlib.sha256(text).hexdigest()}")
@@ -173,7 +173,7 @@ def report(folder: Path) -> None:
 
 def differing(built: Path, shipped: Path) -> list[str]:
     """Names of the files that are not the same, byte for byte, in both folders."""
-    names = {p.name for folder in (built, shipped) for p in folder.glob("*.xz")}
+    names = {p.name for folder in (built, shipped) for p in folder.glob("*.txt.xz")}
     return sorted(n for n in names if _bytes(built / n) != _bytes(shipped / n))
 
 

@@ -125,7 +125,7 @@ def test_provenance_can_be_listed_without_the_text(name):
 
 @ALL
 def test_checksum_is_that_of_the_unpacked_file(name):
-    file = corpora._TEXTS / f"{name.removesuffix('-small')}.txt.xz"
+    file = corpora.TEXTS / f"{name.removesuffix('-small')}.txt.xz"
     unpacked = lzma.decompress(file.read_bytes())
     assert hashlib.sha256(unpacked).hexdigest() == corpora.load(name).sha256
     assert corpora.load(name).valid[:5000].encode() in unpacked
@@ -147,7 +147,7 @@ def test_unknown_name_lists_the_known_ones():
 @pytest.fixture
 def shelf(tmp_path, monkeypatch) -> Path:
     """A folder that `load` reads from instead of the installed one, without its memory."""
-    monkeypatch.setattr(corpora, "_TEXTS", tmp_path)
+    monkeypatch.setattr(corpora, "TEXTS", tmp_path)
     monkeypatch.setattr(corpora, "load", corpora.load.__wrapped__)
     return tmp_path
 
@@ -271,8 +271,8 @@ def test_packing_is_deterministic_and_the_comparison_notices_a_difference(builde
     one, two = tmp_path / "one", tmp_path / "two"
     for folder in (one, two):
         folder.mkdir()
-        (folder / "x.xz").write_bytes(b"same")
+        (folder / "x.txt.xz").write_bytes(b"same")
     assert build.differing(one, two) == []
-    (two / "x.xz").write_bytes(b"else")
-    (one / "y.xz").write_bytes(b"alone")
-    assert build.differing(one, two) == ["x.xz", "y.xz"]
+    (two / "x.txt.xz").write_bytes(b"else")
+    (one / "y.txt.xz").write_bytes(b"alone")
+    assert build.differing(one, two) == ["x.txt.xz", "y.txt.xz"]

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from unrolled.validate import one_of
 
-_TEXTS = Path(__file__).parent / "texts"
+TEXTS = Path(__file__).parent / "texts"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +99,7 @@ def load(name: str) -> Corpus:
     """
     corpus = CORPORA[names().index(one_of("the corpus", name, names()))]
     file = name.removesuffix("-small") + ".txt.xz"
-    text = _read(_TEXTS / file, corpus.sha256)
+    text = read_text(TEXTS / file, corpus.sha256)
     parts: dict[str, list[str]] = {"train": [], "valid": [], "test": []}
     for section in text.split("\f")[1:]:
         heading, body = section.split("\n", 1)
@@ -109,7 +109,8 @@ def load(name: str) -> Corpus:
     return replace(corpus, **{split: "\n".join(bodies) for split, bodies in parts.items()})
 
 
-def _read(path: Path, sha256: str) -> str:
+def read_text(path: Path, sha256: str) -> str:
+    """The text of a shipped .xz file; ValueError unless it has the recorded checksum."""
     try:
         data = lzma.decompress(path.read_bytes())
     except lzma.LZMAError:
@@ -120,4 +121,4 @@ def _read(path: Path, sha256: str) -> str:
             f"{path.name} is damaged: its text has sha256 {found}, expected {sha256}; "
             "reinstall the package or check the file out again"
         )
-    return data.decode("ascii")
+    return data.decode("utf-8")
