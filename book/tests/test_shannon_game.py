@@ -1,4 +1,4 @@
-"""Shannon's game in chapter 3 keeps its accounts: bits, and the perplexity made from them."""
+"""Shannon's game in chapter 3 keeps its accounts: bits, and their mean."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def data(page):
 
 
 def accounts(page) -> dict[str, list[str]]:
-    """By player: bits so far, perplexity so far, perplexity of the whole text, as shown."""
+    """By player: bits so far, their mean, the mean of the whole text, as shown."""
     rows = page.evaluate(
         """[...document.querySelectorAll('.u-game tbody tr')].map(
              tr => [...tr.cells].map(cell => cell.textContent))"""
@@ -40,10 +40,10 @@ def bet(page, character: str, sureness: int) -> None:
 def test_before_the_first_bet_only_the_models_whole_text_is_known(page, data):
     shown = accounts(page)
     assert shown.pop("you") == ["–", "–", ""]
-    for name, (bits, perplexity, whole) in shown.items():
-        assert (bits, perplexity) == ("–", "–")
+    for name, (bits, mean, whole) in shown.items():
+        assert (bits, mean) == ("–", "–")
         paid = data["models"][name]
-        assert float(whole) == pytest.approx(2 ** (sum(paid) / len(paid)), rel=5e-3)
+        assert float(whole) == pytest.approx(sum(paid) / len(paid), abs=0.0051)
 
 
 def test_a_bet_costs_what_its_distribution_says(page, data):
@@ -56,10 +56,22 @@ def test_a_bet_costs_what_its_distribution_says(page, data):
     bits = -sum(map(math.log2, p))
     you = accounts(page)["you"]
     assert float(you[0]) == pytest.approx(bits, abs=0.051)
-    assert float(you[1]) == pytest.approx(2 ** (bits / 3), rel=6e-3)
+    assert float(you[1]) == pytest.approx(bits / 3, abs=0.0051)
     for name, paid in data["models"].items():
         assert float(accounts(page)[name][0]) == pytest.approx(sum(paid[:3]), abs=0.051)
     assert f"pay {-math.log2(p[2]):.2f} bits" in page.inner_text(".u-game-says")
+
+
+def test_a_bet_is_told_whether_it_was_right(page, data):
+    right = data["text"][data["start"] :]
+    for sureness, character, said in (
+        (2, right[0], "Right: it is"),
+        (0, right[1], "Right: it is"),
+        (0, "", "It is"),
+        (1, "q", "No: it is"),
+    ):
+        bet(page, character, sureness)
+        assert page.inner_text(".u-game-says").startswith(said)
 
 
 def test_what_is_no_character_is_not_a_bet(page):

@@ -33,20 +33,27 @@ def play(
     """Display the game: `text[:start]` is shown, the rest is to be guessed.
 
     Args:
-        text: the text; the reader types its characters.
+        text: the text; the reader types its characters, which are read as lower-case ones.
         start: how many of them are given, 0 < start < len(text).
         models: by name, the bits that a model pays for each character to be guessed,
             (len(text) − start,).
-        common: u above, by character; positive for every character of the text, of sum one.
+        common: u above, by character; positive to six decimals, as the page keeps them, for every
+            character of the text, and of sum one.
         caption: the finding; `$…$` is mathematics.
 
-    Raises ValueError for other lengths or a u that is no distribution over the text's characters.
+    Raises ValueError for other lengths, for characters that nobody can type (capitals, those above
+    U+FFFF), or for a u that is no distribution over the text's characters.
     """
     from IPython.display import display
 
     if not 0 < start < len(text):
         raise ValueError(f"start must lie in 1 … {len(text) - 1}, got {start}")
     n = len(text) - start
+    if text[start:] != text[start:].lower() or max(text) > "\uffff":
+        raise ValueError(
+            "the reader types one lower-case character at a time; the text has others to guess: "
+            f"{text[start:]!r}"
+        )
     bits = {}
     for name, paid in models.items():
         paid = np.asarray(paid, dtype=float)
@@ -55,12 +62,18 @@ def play(
         bits[name] = paid.round(DIGITS)
     if missing := sorted(set(text) - set(common)):
         raise ValueError(f"common lacks the characters {missing}")
-    if min(common.values()) <= 0 or abs(sum(common.values()) - 1) > 1e-6:
-        raise ValueError(f"common must be positive and sum to 1, got {sum(common.values()):.6g}")
+    kept = {c: round(float(p), DIGITS + 2) for c, p in common.items()}
+    total = float(sum(common.values()))
+    if not min(kept.values()) > 0 or not abs(total - 1) <= 1e-6:
+        rarest = min(common, key=lambda c: common[c])
+        raise ValueError(
+            f"common must be positive to {DIGITS + 2} decimals and sum to 1, got {total:.6g} with "
+            f"{common[rarest]:.3g} for {rarest!r}"
+        )
     data = {
         "text": text, "start": start,
         "models": {name: paid.tolist() for name, paid in bits.items()},
-        "common": {c: round(p, DIGITS + 2) for c, p in common.items()},
+        "common": kept,
     }  # fmt: skip
     here = Path(__file__)
     markup = embed(
@@ -69,26 +82,21 @@ def play(
         caption=figures.figcaption(caption),
     )  # fmt: skip
     accounts = "; ".join(
-        f"{name} {paid.sum():.1f} bits, perplexity {_perplexity(paid):.3g}"
-        for name, paid in bits.items()
+        f"{name} {paid.sum():.1f} bits, {paid.mean():.2f} each" for name, paid in bits.items()
     )
-    plain = f"[A text to guess: {text[:start]}… Of the rest: {accounts}.]\n{caption}".strip()
+    plain = f"[A text to guess: {text[:start]}… The rest costs: {accounts}.]\n{caption}".strip()
     display({"text/html": markup, "text/plain": plain}, raw=True)
 
 
-def _perplexity(bits: np.ndarray) -> float:
-    return float(2 ** bits.mean())
-
-
 def _still(text: str, start: int, bits: Mapping[str, np.ndarray]) -> str:
-    """The whole text, the part to guess marked, and each model's account of that part."""
+    """The whole text, the part to guess marked, and each model's bits per character of that part."""
     given, rest = (html.escape(part.translate(SHOWN)) for part in (text[:start], text[start:]))
     rows = "".join(
         f'<tr><th scope="row">{html.escape(name)}</th><td></td><td></td>'
-        f"<td>{_perplexity(paid):.3g}</td></tr>"
+        f"<td>{paid.mean():.2f}</td></tr>"
         for name, paid in bits.items()
     )
-    heads = ("who", "bits so far", "perplexity so far", "perplexity, whole text")
+    heads = ("who", "bits so far", "mean so far", "mean, whole text")
     head = "".join(f'<th scope="col">{name}</th>' for name in heads)
     return (
         f'<p class="u-game-text">{given}<b>{rest}</b></p>'

@@ -3,8 +3,7 @@
   const SURE = [["no idea", 0], ["a hunch, 30%", 0.3], ["likely, 60%", 0.6], ["sure, 90%", 0.9], ["certain, 99%", 0.99]];
   const show = (text) => text.replaceAll(" ", "␣");
   const sum = (x) => x.reduce((a, b) => a + b, 0);
-  const perplexity = (bits) => (bits.length ? 2 ** (sum(bits) / bits.length) : NaN);
-  const written = (x) => (Number.isNaN(x) ? "–" : x >= 100 ? x.toFixed(0) : x >= 10 ? x.toFixed(1) : x.toFixed(2));
+  const mean = (bits) => (bits.length ? (sum(bits) / bits.length).toFixed(2) : "–");
 
   for (const figure of document.querySelectorAll("figure.u-game:not([data-ready])")) {
     figure.dataset.ready = "";
@@ -40,8 +39,8 @@
       [...body.rows].forEach((row) => {
         const bits = row === you ? paid : models[row.cells[0].textContent].slice(0, n);
         row.cells[1].textContent = n ? sum(bits).toFixed(1) : "–";
-        row.cells[2].textContent = written(perplexity(bits));
-        if (row === you) row.cells[3].textContent = at < text.length ? "" : written(perplexity(bits));
+        row.cells[2].textContent = mean(bits);
+        if (row === you) row.cells[3].textContent = at < text.length ? "" : mean(bits);
       });
       for (const one of [input, select, form.querySelector("[type=submit]")]) one.disabled = at >= text.length;
     };
@@ -55,7 +54,7 @@
       }
       const p = (guess === right ? sure : 0) + (1 - sure) * common[right], bits = -Math.log2(p);
       paid = [...paid, bits];
-      says.textContent = `${guess === right && sure ? "Right" : "No"}: it is “${show(right)}”. You gave it ${p.toPrecision(2)}, and pay ${bits.toFixed(2)} bits.`;
+      says.textContent = `${guess === right ? "Right: it" : sure ? "No: it" : "It"} is “${show(right)}”. You gave it ${p.toPrecision(2)}, and pay ${bits.toFixed(2)} bits.`;
       if (start + paid.length === text.length) says.textContent += " That was the last one.";
       input.value = "";
       draw();
