@@ -710,6 +710,11 @@ def test_parts_go_by_their_names(read):
     assert lines[1:] == ["  ends([2.0, 3.0, 1.0, 2.5])", "  high: got 0.5, expected 3"]
     assert "got the number 1, expected the tuple (low, high)" in text_of(exercise, min)
     assert examine(exercise, lambda x: [min(x), max(x)], 0).state == "passed"
+    assert examine(exercise, lambda x: np.array([min(x), max(x)]), 0).state == "passed"
+    said = text_of(exercise, lambda x: np.array([min(x), 0.5]))
+    assert "high: got 0.5, expected 3" in said
+    said = text_of(exercise, lambda x: np.array([[min(x), max(x)]]))
+    assert "got an array of shape (1, 2), expected the tuple (low, high)" in said
 
 
 def test_a_half_written_tuple_is_judged_in_the_parts_that_are_written(read):

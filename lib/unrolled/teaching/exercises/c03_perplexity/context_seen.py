@@ -6,6 +6,7 @@ that it ends with the text: it still has `window` tokens.
 
 Write `context_seen(n_tokens, window, stride)` for 1 ≤ stride ≤ window ≤ n_tokens. Return an integer
 array `(n_tokens,)`: for each token, the number of tokens before it *in the window that scores it*.
+(This model sees nothing in front of its window. The chapter's listing shows it one token more.)
 
 Then say on paper what its smallest entry outside of the first window is, and what a smaller stride
 costs in time.
@@ -36,9 +37,10 @@ the first window that is at least `window − stride`, and in the last window, w
 more. The work grows like `window / stride`: with stride 1 every token costs a whole window, and
 sees all that the model can read. Half a window is a common compromise.
 
-To move the last window back is what `unrolled.training.evaluate.evaluate` does. Programs that cut
+To move the last window back is what `strided_nats` and the library's `evaluate` do. Programs that cut
 it short give its tokens less context; and where a mean over windows is taken afterwards, the short
-last one counts as much as a full one.
+last one counts as much as a full one. Both show the model the token in front of the window too, so
+there each entry is one larger.
 """
 
 

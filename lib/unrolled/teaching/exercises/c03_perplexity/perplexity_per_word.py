@@ -8,7 +8,7 @@ byte. Write `perplexity_per_word(perplexity, n_tokens, n_words, n_bytes)`. Retur
 First guess: is the perplexity per word nearer to 24, to 36 or to 200?
 """
 
-import math
+import numpy as np
 
 from unrolled.teaching.exercises.engine import call, swap
 
@@ -19,7 +19,7 @@ outputs = ("the perplexity per word", "the bits per byte")
 # %% solution
 def perplexity_per_word(perplexity, n_tokens, n_words, n_bytes):
     """(perplexity per word, bits per byte) from a perplexity per token."""
-    bits = n_tokens * math.log2(perplexity)
+    bits = n_tokens * float(np.log2(perplexity))
     return 2 ** (bits / n_words), bits / n_bytes
 
 
@@ -45,7 +45,7 @@ def tests(rng):
 def oracle(perplexity, n_tokens, n_words, n_bytes):
     """By powers, without a logarithm of base two."""
     per_word = perplexity ** (n_tokens / n_words)
-    return per_word, math.log(perplexity ** (n_tokens / n_bytes)) / math.log(2)
+    return per_word, float(np.log(perplexity ** (n_tokens / n_bytes)) / np.log(2))
 
 
 # %% wrong
@@ -63,13 +63,13 @@ wrong = {
         "2 ** (bits / n_words)", "bits / n_words"
     ),
     "the base of the exponential does not fit bits": swap(
-        "2 ** (bits / n_words)", "math.exp(bits / n_words)"
+        "2 ** (bits / n_words)", "np.exp(bits / n_words)"
     ),
     "these are bits per token, where bits per byte are asked for": swap(
         "bits / n_bytes", "bits / n_tokens"
     ),
     "these are nats per byte; one bit is ln 2 nats": swap(
-        "bits / n_bytes", "bits * math.log(2) / n_bytes"
+        "bits / n_bytes", "bits * np.log(2) / n_bytes"
     ),
     "these are bits per bit: the text is measured in bytes, its code in bits": swap(
         "bits / n_bytes", "bits / n_bytes / 8"

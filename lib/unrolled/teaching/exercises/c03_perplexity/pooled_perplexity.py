@@ -3,7 +3,8 @@ r"""One perplexity from many batches
 A training program reports, for each batch, the mean loss in nats and the number of tokens that it
 was taken over. Write `pooled_perplexity(mean_nats, n_tokens)`, where both are arrays
 `(n_batches,)`. Return the perplexity of the whole text. A batch without tokens (all padding) may
-occur; its mean is then `nan` and must not matter.
+occur; its mean is then `nan` and must not matter. A `nan` in any other batch means that the training
+has failed, and the result must be `nan` too.
 """
 
 import numpy as np
@@ -24,8 +25,9 @@ def pooled_perplexity(mean_nats, n_tokens):
 # %% explanation
 explanation = r"""
 A mean times the number it was taken over is a sum again. Sums may be added; means of unequal
-batches may not, and perplexities never. `np.nansum` would do as well, since `nan · 0` is `nan`; but
-it would also hide a loss that became `nan` in a batch *with* tokens, and that you want to know.
+batches may not, and perplexities never. `np.nansum` would pass over the empty batch as well, since
+`nan · 0` is `nan`; but it would also hide a loss that became `nan` in a batch *with* tokens, and that
+you want to know.
 """
 
 
@@ -37,6 +39,8 @@ def tests(rng):
     mean_nats = rng.uniform(1, 6, 5)
     mean_nats[2] = np.nan
     yield call(mean_nats, np.array([9, 4, 0, 17, 1]), hint="the third batch is empty")
+    failed = np.where(np.arange(5) == 1, np.nan, mean_nats)
+    yield call(failed, np.array([9, 4, 0, 17, 1]), hint="a batch with tokens has the loss nan")
 
 
 # %% oracle
@@ -62,6 +66,9 @@ wrong = {
         lambda mean_nats, n_tokens: float(np.nansum(np.exp(mean_nats) * n_tokens) / n_tokens.sum())
     ),
     "an empty batch makes the result nan": swap("n_tokens > 0", "n_tokens >= 0"),
+    "a loss that is nan in a batch with tokens is passed over; the training has failed there": swap(
+        "(mean_nats[filled] * n_tokens[filled]).sum()", "np.nansum(mean_nats * n_tokens)"
+    ),
     "this is the mean loss, not yet its exponential": swap(
         "np.exp(nats / n_tokens.sum())", "nats / n_tokens.sum()"
     ),

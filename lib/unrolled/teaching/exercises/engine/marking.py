@@ -195,9 +195,14 @@ def _differences(exercise: Exercise, got: Any, right: Any, tolerance: float) -> 
 
 
 def _parts(exercise: Exercise, output: Any) -> dict[str, Any] | None:
-    """The parts of an output by name: of a dict, or of a tuple where the exercise names them."""
+    """The parts of an output by name: of a dict, or of a tuple where the exercise names them.
+
+    A vector of numbers may stand for a tuple of numbers.
+    """
     if isinstance(output, dict):
         return output if all(isinstance(key, str) for key in output) else None
+    if isinstance(output, np.ndarray) and output.ndim == 1 and output.dtype.kind in "iuf":
+        output = output.tolist()
     if isinstance(output, (tuple, list)) and 0 < len(output) == len(exercise.outputs):
         return dict(zip(exercise.outputs, output, strict=True))
     return None
