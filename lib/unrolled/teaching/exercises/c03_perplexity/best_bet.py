@@ -6,8 +6,8 @@ came is (the $u$ below). With sureness $s$ you gave it the probability
 $s \cdot [\text{right}] + (1 - s) \cdot u$.
 
 Write `best_bet(right, common)`. Return a pair: the sureness between 0 and 0.999 that would have
-given the smallest perplexity, had you named the same one each time; and that perplexity. The nearest
-thousandth will do. The mean cost is convex in $s$, so a fine grid, or any search, finds it.
+given the smallest perplexity, had you named the same one each time; and that perplexity. The
+nearest thousandth will do. The mean cost is convex in $s$, so a fine grid, or any search, finds it.
 
 Then compare it with the share of your right guesses. Why is it not exactly that share?
 """

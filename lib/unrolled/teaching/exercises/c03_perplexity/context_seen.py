@@ -37,10 +37,10 @@ the first window that is at least `window − stride`, and in the last window, w
 more. The work grows like `window / stride`: with stride 1 every token costs a whole window, and
 sees all that the model can read. Half a window is a common compromise.
 
-To move the last window back is what `strided_nats` and the library's `evaluate` do. Programs that cut
-it short give its tokens less context; and where a mean over windows is taken afterwards, the short
-last one counts as much as a full one. Both show the model the token in front of the window too, so
-there each entry is one larger.
+To move the last window back is what `strided_nats` and the library's `evaluate` do. Both also show
+the model the token in front of the window, so there each entry is one larger. Programs that cut the
+last window short give its tokens less context; and where a mean over windows is taken afterwards,
+the short last one counts as much as a full one.
 """
 
 

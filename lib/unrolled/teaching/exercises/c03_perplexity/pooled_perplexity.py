@@ -3,8 +3,8 @@ r"""One perplexity from many batches
 A training program reports, for each batch, the mean loss in nats and the number of tokens that it
 was taken over. Write `pooled_perplexity(mean_nats, n_tokens)`, where both are arrays
 `(n_batches,)`. Return the perplexity of the whole text. A batch without tokens (all padding) may
-occur; its mean is then `nan` and must not matter. A `nan` in any other batch means that the training
-has failed, and the result must be `nan` too.
+occur; its mean is then `nan` and must not matter. A `nan` in any other batch means that the
+training has failed, and the result must be `nan` too.
 """
 
 import numpy as np
@@ -26,8 +26,8 @@ def pooled_perplexity(mean_nats, n_tokens):
 explanation = r"""
 A mean times the number it was taken over is a sum again. Sums may be added; means of unequal
 batches may not, and perplexities never. `np.nansum` would pass over the empty batch as well, since
-`nan · 0` is `nan`; but it would also hide a loss that became `nan` in a batch *with* tokens, and that
-you want to know.
+`nan · 0` is `nan`; but it would also hide a loss that became `nan` in a batch *with* tokens, and
+that you want to know.
 """
 
 

@@ -89,7 +89,7 @@ def play(
 
 
 def _still(text: str, start: int, bits: Mapping[str, np.ndarray]) -> str:
-    """The whole text, the part to guess marked, and each model's bits per character of that part."""
+    """The whole text, the part to guess marked, and each model's mean bits for that part."""
     given, rest = (html.escape(part.translate(SHOWN)) for part in (text[:start], text[start:]))
     rows = "".join(
         f'<tr><th scope="row">{html.escape(name)}</th><td></td><td></td>'
