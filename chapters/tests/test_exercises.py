@@ -5,6 +5,7 @@ A folder of your own:  EXERCISES=/path/to/folder pytest chapters/tests/test_exer
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 import os
@@ -19,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from book.tools.notebooks import ROOT, chapter_paths, published
+from book.tools.notebooks import ROOT, chapter_paths, published, read
 from unrolled.teaching import exercises
 from unrolled.teaching.check import examine
 from unrolled.teaching.exercises.engine.marking import mark, outcomes_of, planned_outcomes
@@ -131,10 +132,27 @@ def alone(exercise):
 
 def test_solution_as_shown_defines_the_answer(exercise):
     """The folded solution must run for a reader who has only the chapter's imports."""
-    shown = dict(exercise.names)
-    del shown[exercise.name]
+    shown = imported_by_the_chapter(exercise.chapter) or dict(exercise.names)
+    shown.pop(exercise.name, None)
     exec(exercise.solution_source, shown)
-    assert examine(exercise, shown[exercise.name], 0).state == "passed"
+    report = examine(exercise, shown[exercise.name], 0)
+    assert report.state == "passed", f"write it with the chapter's imports:\n{report.text}"
+
+
+@functools.cache
+def imports_of_the_chapter(slug):
+    """The import statements of a chapter's first code cell, after the lines for Colab."""
+    notebook = read(*chapter_paths([slug.removeprefix("c")]))
+    first = next(cell.source for cell in notebook.cells if cell.cell_type == "code")
+    return "\n".join(re.findall(r"(?m)^(?:import|from) (?:[^(\n]*$|[^)]*\)$)", first))
+
+
+def imported_by_the_chapter(slug):
+    """What these imports define; nothing for exercises that belong to no chapter of the book."""
+    names = {}
+    if FOLDER == exercises.HOME:
+        exec(imports_of_the_chapter(slug), names)
+    return names
 
 
 def test_starter_runs_and_is_not_written_yet(exercise):

@@ -11,8 +11,8 @@ undecided. **Predict** first, for strings of six pairs: how wide must the window
 to be undecided? Then run it for all widths from 1 to 12.
 """
 
+import itertools
 from collections import defaultdict
-from itertools import product
 
 from unrolled.teaching.exercises.engine import call, swap
 
@@ -23,7 +23,7 @@ kind, level, points = "experiment", 2, 3
 def undecided_share(n_pairs, width):
     """The share of positions that the last `width` symbols do not decide."""
     seen, positions = defaultdict(set), []
-    for steps in product((1, -1), repeat=2 * n_pairs):
+    for steps in itertools.product((1, -1), repeat=2 * n_pairs):
         depths = [sum(steps[:i]) for i in range(2 * n_pairs + 1)]
         if min(depths) < 0 or depths[-1] != 0:
             continue

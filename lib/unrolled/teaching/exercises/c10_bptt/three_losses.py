@@ -10,14 +10,12 @@ window is *one* step long and the state is carried, `w_bar_truncated`. In which 
 step of gradient descent move $w$, with the one and with the other?
 """
 
-from fractions import Fraction
-
 kind, level, points = "paper", 1, 2
 
 # %% solution
 three_losses = {
     "h": [4, 4, 3],
-    "h_bar": [Fraction(9, 4), Fraction(5, 2), -3],
+    "h_bar": [2.25, 2.5, -3],
     "w_bar": -2,
     "w_bar_truncated": 4,
 }

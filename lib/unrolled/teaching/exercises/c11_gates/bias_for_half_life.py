@@ -10,6 +10,8 @@ is rounded to something near 1.
 
 import math
 
+import numpy as np
+
 from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 1, 2
@@ -18,7 +20,7 @@ kind, level, points = "code", 1, 2
 # %% solution
 def bias_for_half_life(k):
     """The forget bias, a float, with which half is left after k steps."""
-    return -math.log(math.expm1(math.log(2) / k))
+    return float(-np.log(np.expm1(np.log(2) / k)))
 
 
 # %% explanation
@@ -63,16 +65,16 @@ def rounded(k):
 
 wrong = {
     "the gate is rounded near 1, and 1 − f has lost its digits; use expm1": rounded,
-    "the sign is reversed: a gate that keeps needs a positive bias": swap("-math.log", "math.log"),
+    "the sign is reversed: a gate that keeps needs a positive bias": swap("-np.log", "np.log"),
     "this is the gate, not the bias; the gate is σ of the bias": lambda k: 0.5 ** (1 / k),
     "this is the approximation for a long memory, ln(k / ln 2)": (
         lambda k: math.log(k / math.log(2))
     ),
-    "this is the bias after which 1/e is left, not one half": swap("math.log(2) / k", "1 / k"),
+    "this is the bias after which 1/e is left, not one half": swap("np.log(2) / k", "1 / k"),
     "the half-life was taken for 1/(1 − f)": (
         lambda k: math.log(k) if k < 1 else math.log(max(k - 1, 1e-300))
     ),
     "the logarithm is to base 2; the logistic function needs the natural one": (
-        swap("-math.log(", "-math.log2(")
+        swap("-np.log(", "-np.log2(")
     ),
 }

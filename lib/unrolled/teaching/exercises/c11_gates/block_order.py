@@ -21,8 +21,10 @@ kind, level, points = "code", 2, 3
 # %% solution
 def block_order(W, U, b, x, h, c, h_new):
     """The order of the blocks, a string such as "ifgo"."""
+    from itertools import permutations
+
     blocks = np.split(x @ W + h @ U + b, 4, axis=1)  # four of (B, H)
-    for order in itertools.permutations("ifgo"):
+    for order in permutations("ifgo"):
         a = dict(zip(order, blocks, strict=True))
         i, f, o = (1 / (1 + np.exp(-a[k])) for k in "ifo")
         new_c = f * c + i * np.tanh(a["g"])

@@ -14,7 +14,7 @@ of four. A distance that lies exactly on a boundary belongs to the bucket that b
 whatever rounding says: the logarithms of floats may come out a hair too small.
 """
 
-import math
+import numpy as np
 
 from unrolled.teaching.exercises.engine import call, swap
 
@@ -30,7 +30,7 @@ def two_way_bucket(r, n_buckets, max_distance):
     distance = abs(r)
     if distance < exact:
         return first + distance
-    share = math.log(distance / exact) / math.log(max_distance / exact)
+    share = np.log(distance / exact) / np.log(max_distance / exact)
     # What rounding takes away must not move a distance below its boundary.
     step = int(share * (one_way - exact) + 1e-9)
     return first + min(one_way - 1, exact + step)
@@ -92,11 +92,11 @@ wrong = {
         swap("min(one_way - 1, exact + step)", "exact + step")
     ),
     "the shared buckets are even on a logarithmic scale, not on a linear one": swap(
-        "math.log(distance / exact) / math.log(max_distance / exact)",
+        "np.log(distance / exact) / np.log(max_distance / exact)",
         "(distance - exact) / (max_distance - exact)",
     ),
     "a share is rounded down, not up": (
-        swap("int(share * (one_way - exact) + 1e-9)", "math.ceil(share * (one_way - exact))")
+        swap("int(share * (one_way - exact) + 1e-9)", "int(np.ceil(share * (one_way - exact)))")
     ),
     "on a boundary the logarithms came out a hair too small, and the distance fell below it": (
         swap(" + 1e-9", "")
