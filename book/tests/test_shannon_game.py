@@ -78,6 +78,8 @@ def test_what_is_no_character_is_not_a_bet(page):
     bet(page, "7", 2)
     assert "Type one letter" in page.inner_text(".u-game-says")
     assert accounts(page)["you"][0] == "–"
+    bet(page, "e", 2)
+    assert accounts(page)["you"][0] != "–", "the wrong character is gone, and one can type another"
 
 
 def test_the_game_ends_and_begins_again(page, data):

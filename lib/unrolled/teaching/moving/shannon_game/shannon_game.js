@@ -49,6 +49,7 @@
       const guess = input.value.toLowerCase(), [name, sure] = SURE[select.value], right = text[start + paid.length];
       if (sure && !(guess in common)) {
         says.textContent = "Type one letter, or a space; or say that you have no idea.";
+        input.value = "";
         input.focus();
         return;
       }
