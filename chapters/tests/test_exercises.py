@@ -193,6 +193,8 @@ def in_form(form, value):
         return {key: in_form(form, part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
         return [in_form(form, part) for part in value]
+    if isinstance(value, str) and not re.fullmatch(r"-?\d+(\.\d+|/\d+)?", value):
+        return value  # a word
     number = Fraction(value) if isinstance(value, str) else value
     return form(number)
 
