@@ -63,10 +63,55 @@ def test_a_stack_whose_weights_start_equal_is_refused_after_training_too():
         check_units(stack.states(x)[1])
 
 
+def test_a_small_share_of_dead_units_can_be_allowed():
+    hidden = np.maximum(HIDDEN, 0) * [1, 1, 0, 1, 0]
+    check_units(hidden, dead=0.4)
+    with pytest.raises(BehaviourError, match=r"unit 2 gives 0 .*\(2 of 5"):
+        check_units(hidden, dead=0.39)
+    hidden[:, 3] = 0.5
+    with pytest.raises(BehaviourError, match=r"unit 3 gives 0.5 .*\(1 of 5"):
+        check_units(hidden, dead=0.4)
+    hidden[:, 3] = hidden[:, 1]
+    with pytest.raises(BehaviourError, match=r"units 1 and 3 .* 3 units do the work of 2\b"):
+        check_units(hidden, dead=0.4)
+    with pytest.raises(ValueError, match="dead must be at least 0 and at most 1"):
+        check_units(hidden, dead=2)
+
+
+@pytest.mark.parametrize("size", [1e-4, 1.0, 1e4])
+def test_the_size_of_the_layer_does_not_matter(size):
+    hidden = size * np.random.default_rng(1).normal(size=(300, 64))
+    check_units(hidden.astype("float32"))
+    check_units(hidden.astype("float16") if size < 1e4 else hidden)
+    hidden[:, 7] = 0.3 * size
+    with pytest.raises(BehaviourError, match=r"unit 7 .*\(1 of 64.*zero"):
+        check_units(hidden.astype("float32"))
+    hidden[:, 7] = hidden[:, 40] * (1 + 1e-6)
+    with pytest.raises(BehaviourError, match="units 7 and 40 .* 64 units do the work of 63"):
+        check_units(hidden.astype("float32"))
+
+
+def test_the_reason_given_is_that_of_the_unit_named():
+    hidden = np.maximum(HIDDEN, 0)
+    hidden[:, 2], hidden[:, 4] = 0, 0.3
+    with pytest.raises(BehaviourError, match=r"unit 2 .*Dead"):
+        check_units(hidden)
+
+
+def test_thousands_of_units_are_compared_in_seconds():
+    hidden = np.random.default_rng(2).normal(size=(50, 3000))
+    hidden[:, 2999] = hidden[:, 1000]
+    with pytest.raises(BehaviourError, match="units 1000 and 2999"):
+        check_units(hidden)
+
+
 def test_nan_and_what_cannot_be_judged_are_refused():
     hidden = HIDDEN.copy()
     hidden[4, 3] = np.nan
     with pytest.raises(BehaviourError, match="unit 3 holds NaN"):
+        check_units(hidden)
+    hidden[4, 3] = -np.inf
+    with pytest.raises(BehaviourError, match="unit 3 holds inf"):
         check_units(hidden)
     with pytest.raises(ValueError, match=r"\(1, 5\)"):
         check_units(HIDDEN[:1])

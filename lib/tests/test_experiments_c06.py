@@ -58,6 +58,25 @@ def test_inserted_identity_layers_change_no_output():
     assert torch.equal(deeper(tokens), model(tokens))
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        fresh(Arm(depth=2, residual=True), 1),
+        fresh(Arm(depth=2, residual=False, batch_norm=True), 1),
+        c06_layers.fresh("tanh", 1),
+    ],
+    ids=["residual", "batch norm", "tanh"],
+)
+def test_where_identity_layers_would_change_the_outputs_they_are_refused(model):
+    with pytest.raises(ValueError, match="only a plain stack of ReLU layers"):
+        deepen(model, 9)
+
+
+def test_a_stack_cannot_be_deepened_to_fewer_layers():
+    with pytest.raises(ValueError, match="has 3 layers, got n_layers = 2"):
+        deepen(fresh(Arm(depth=3, residual=False), 1), 2)
+
+
 def test_the_insertion_begins_where_the_short_stack_stood():
     short, deep = inserted(1e-2, (1e-2, 1e-2), seed=0, n_steps=4)
     assert short["before"] == deep["before"]

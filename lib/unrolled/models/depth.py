@@ -31,8 +31,9 @@ DISTRIBUTIONS = ("normal", "uniform")
 class Stack(nn.Module):
     """Layers of one width D: h ← φ(W h + b), or h ← h + φ(W h + b) if residual.
 
-    Weights: D × D and D for each layer, with torch's own start. Source of the residual form, here
-    with one matrix in each branch instead of two: He et al. (2016), equation 1.
+    Weights: D × D and D for each layer, with torch's own start. The residual form follows He et al.
+    (2016), equation 1, with two differences: a branch has one matrix, theirs has two with a ReLU
+    between them; and φ stands inside the branch, theirs also after the addition.
     """
 
     def __init__(
@@ -43,6 +44,8 @@ class Stack(nn.Module):
         """
         super().__init__()
         whole("width", width), whole("n_layers", n_layers)
+        if not isinstance(residual, bool):
+            raise TypeError(f"residual must be True or False, got {residual!r}")
         one_of("activation", activation, NONLINEARITIES)
         self.activation, self.residual = NONLINEARITIES[activation], residual
         self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(n_layers))
@@ -65,17 +68,17 @@ def start_std(shape: Sequence[int], scheme: str, *, mode: str | None = None) -> 
 
     shape: (outputs, inputs), as torch stores it. scheme: "lecun" (scale 1), "xavier" (1) or "he"
     (2). mode: "fan_in" (inputs), "fan_out" (outputs) or "fan_avg" (their mean); by default the mean
-    for Xavier and the inputs for the others. Raises ValueError for another name or shape.
+    for Xavier and the inputs for the others. Raises ValueError for another name or shape, TypeError
+    for numbers of outputs and inputs that are no integers.
     Source: LeCun et al. (1998), section 4.6; Glorot & Bengio (2010), equation 12; He et al. (2015),
     equation 10.
     """
-    if len(shape) != 2 or min(shape) < 1:
+    if len(shape) != 2:
         raise ValueError(f"a weight matrix has the shape (outputs, inputs), got {tuple(shape)}")
-    one_of("scheme", scheme, SCHEMES)
-    scale, usual = SCHEMES[scheme]
-    fan_out, fan_in = shape
+    fan_out, fan_in = whole("outputs", shape[0]), whole("inputs", shape[1])
+    scale, usual = SCHEMES[one_of("scheme", scheme, tuple(SCHEMES))]
     fans = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}
-    return math.sqrt(scale / fans[one_of("mode", mode or usual, MODES)])
+    return math.sqrt(scale / fans[one_of("mode", usual if mode is None else mode, MODES)])
 
 
 @torch.no_grad()

@@ -156,7 +156,17 @@ def by_frequency() -> float:
 
 @torch.no_grad()
 def deepen(model: Reader, n_layers: int) -> Reader:
-    """A copy with identity layers after its last one: the same function, n_layers deep."""
+    """A copy with identity layers after its last one: the same function, n_layers deep.
+
+    Raises ValueError for a model of more layers, and where an identity layer would not pass on
+    what it gets: with residual connections, with batch norm, and with other activations than ReLU.
+    """
+    stack = model.stack
+    plain = not stack.residual and all(isinstance(layer, nn.Linear) for layer in stack.layers)
+    if not plain or stack.activation is not F.relu:
+        raise ValueError("only a plain stack of ReLU layers is the same with identity layers")
+    if n_layers < len(stack.layers):
+        raise ValueError(f"the model has {len(stack.layers)} layers, got n_layers = {n_layers}")
     deeper = copy.deepcopy(model)
     for _ in range(n_layers - len(model.stack.layers)):
         layer = copy.deepcopy(deeper.stack.layers[-1])
