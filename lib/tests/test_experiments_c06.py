@@ -101,11 +101,25 @@ def test_guessing_by_frequency_costs_the_entropy():
 def test_what_is_looked_at_are_the_layers_outputs_and_gradients():
     model = c06_layers.fresh("sigmoid", 0)
     seen = c06_layers.look(model)
-    assert all(len(seen[key]) == 4 for key in ("mean", "spread", "gradient"))
+    assert all(len(seen[key]) == 4 for key in ("mean", "spread", "gradient", "weight_gradient"))
     assert all(abs(mean - 0.5) < 0.05 for mean in seen["mean"])
     assert all(p.grad is None for p in model.parameters())
     bound = model.stack.layers[0].weight.abs().max().item()
     assert 0.9 / 8 < bound <= 1 / 8, "torch's start is uniform between ±1/√inputs"
+
+
+def test_a_frozen_first_layer_stays_and_the_others_learn(monkeypatch):
+    model = c06_layers.fresh("sigmoid", 0)
+    before = [p.clone() for p in model.parameters()]
+    monkeypatch.setattr(c06_layers, "fresh", lambda *_: model)
+    c06_layers.train(c06_layers.TRAININGS["sigmoid, first layer frozen"], 0, 3)
+    same = {
+        name: torch.equal(p, old)
+        for (name, p), old in zip(model.named_parameters(), before, strict=True)
+    }
+    assert [name for name in same if same[name]] == [
+        "embedding.weight", "stack.layers.0.weight", "stack.layers.0.bias",
+    ]  # fmt: skip
 
 
 # The first points of the records come out again.
@@ -124,11 +138,11 @@ def test_a_recorded_arm_is_trained_as_it_was(arm):
     assert found == pytest.approx(recorded["curve"][place]["bits"][:2], abs=0.01)
 
 
-@pytest.mark.parametrize("activation", c06_layers.ACTIVATIONS)
-def test_the_first_layers_of_the_record_come_out_again(activation):
+@pytest.mark.parametrize("name", c06_layers.TRAININGS)
+def test_the_first_layers_of_the_record_come_out_again(name):
     recorded = record.load("c06_layers")["curve"]
-    wanted = [r for r in recorded if r["activation"] == activation and r["seed"] == 0][:2]
-    found = c06_layers.train(activation, 0, c06_layers.EVERY)
+    wanted = [r for r in recorded if r["training"] == name and r["seed"] == 0][:2]
+    found = c06_layers.train(c06_layers.TRAININGS[name], 0, c06_layers.EVERY)
     for row, expected in zip(found, wanted, strict=True):
         assert row["bits"] == pytest.approx(expected["bits"], rel=0.01)
         assert row["mean"] == pytest.approx(expected["mean"], abs=0.01)

@@ -69,9 +69,7 @@ def _equal(values: np.ndarray, others: np.ndarray, tolerance: float, size: float
     return (np.abs(values - others) <= tolerance * (size + np.abs(others))).all(axis=0)
 
 
-def _twins(
-    values: np.ndarray, tolerance: float, size: float
-) -> tuple[tuple[int, int] | None, int]:
+def _twins(values: np.ndarray, tolerance: float, size: float) -> tuple[tuple[int, int] | None, int]:
     """The first two equal columns, and how many different ones there are.
 
     Equal columns have nearly equal means, so each is compared with its neighbours by mean only.
