@@ -87,7 +87,7 @@ def test_the_size_of_the_layer_does_not_matter(size):
     with pytest.raises(BehaviourError, match=r"unit 7 .*\(1 of 64.*zero"):
         check_units(hidden.astype("float32"))
     hidden[:, 7] = hidden[:, 40] * (1 + 1e-6)
-    with pytest.raises(BehaviourError, match="units 7 and 40 .* 64 units do the work of 63"):
+    with pytest.raises(BehaviourError, match=r"units 7 and 40 .* 64 units do the work of 63"):
         check_units(hidden.astype("float32"))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
-from unrolled.teaching.experiments import c06_depth, c06_layers, record
+from unrolled.teaching.experiments import c06_depth, c06_layers, c06_longer, record
 from unrolled.teaching.experiments.c06_depth import Arm, deepen, fresh, inserted, run, train
 
 ARMS = (Arm(depth=2, residual=False), Arm(depth=3, residual=True, start="small"))
@@ -120,6 +120,14 @@ def test_a_frozen_first_layer_stays_and_the_others_learn(monkeypatch):
     assert [name for name in same if same[name]] == [
         "embedding.weight", "stack.layers.0.weight", "stack.layers.0.bias",
     ]  # fmt: skip
+
+
+def test_the_controls_train_longer_and_start_smaller(monkeypatch):
+    monkeypatch.setattr(c06_depth, "evaluate", lambda model: {"train": 1.0})
+    found = json.loads(json.dumps(c06_longer.run(seeds=(0,), n_steps=2)))["metrics"]
+    assert [found[name][0]["n_steps"] for name in ("longer", "smaller")] == [3, 2]
+    weight = c06_longer.smaller(0).stack.layers[7].weight
+    assert_close(weight.std().item(), (2 / 64) ** 0.5 / 40, rtol=0.05, atol=0)
 
 
 # The first points of the records come out again.

@@ -4,6 +4,7 @@ order = (
     "units_by_hand",
     "softplus_and_slope",
     "start_variance",
+    "residual_sizes",
     "insert_layer",
     "folded_line",
 )

@@ -9,9 +9,9 @@ times, $t(t(\dots t(x)))$, and count on $0 \le x \le 1$.
 - `pieces`: the number of straight pieces for $L = 1, 2, 3, 10$, a list;
 - `crossings`: how often the curve for $L = 10$ crosses the height $\frac13$;
 - `deep_units`: how many hidden units the network with $L = 10$ has;
-- `wide_units`: how many hidden units a network with a *single* hidden layer of ReLUs needs for a
-  curve on $0 < x < 1$ with as many pieces as $L = 10$: each unit bends the line in one point, and
-  one more unit gives the first piece its slope;
+- `wide_units`: how many hidden units a network with a *single* hidden layer of ReLUs needs for the
+  *same* curve on $0 < x < 1$ as $L = 10$: each unit bends the line in one point, and one more unit
+  gives the first piece its slope;
 - `slope`: the largest slope of the curve for $L = 10$.
 
 Then ask yourself whether a random start would find such weights.
@@ -48,9 +48,8 @@ each piece crosses the height $\frac13$ once.
 
 Ten layers with two units each, 20 units, do what a single layer needs one unit per piece for:
 $1023$ bends and one more for the first slope. That is what depth can do *in principle*
-([Telgarsky, 2016](https://arxiv.org/abs/1602.04485)). A change of a weight in the first layer by
-one
-in a thousand moves all 1024 pieces, so a random start finds nothing of the kind: again a solution
+([Telgarsky, 2016](cite:telgarsky2016)). A change of a weight in the first layer by one in a
+thousand moves all 1024 pieces, so a random start finds nothing of the kind: again a solution
 that exists.
 
 ```python

@@ -68,6 +68,9 @@ def tests(rng):
     for D, alpha in ((2, 0.1), (3, 0.01), (5, 0.9)):
         W, b, x = rng.normal(size=(D, D)), rng.normal(size=D), rng.normal(size=(11, D))
         yield call(W, b, alpha, x)
+    for size in (1e4, 1e7):
+        x = size * rng.normal(size=(11, 3))
+        yield call(rng.normal(size=(3, 3)), rng.normal(size=3), 0.2, x, hint="large inputs")
 
 
 # %% oracle
@@ -94,6 +97,12 @@ wrong = {
         swap("    return W_1, b_1, np.vstack([eye, -eye]), np.zeros(len(b))",
              "    return np.hstack([W, 0 * W]), np.concatenate([b, 0 * b]), "
              "np.vstack([np.eye(len(b)), 0 * eye]), np.zeros(len(b))")
+    ),
+    "shifted to where the bend is not: it fails where z lies below the shift": (
+        swap("    return W_1, b_1, np.vstack([eye, -eye]), np.zeros(len(b))",
+             "    one, far = np.eye(len(b)), 1000.0\n"
+             "    return np.hstack([W, 0 * W]), np.concatenate([b + far, 0 * b]), "
+             "np.vstack([one, 0 * one]), 0 * b - far")
     ),
     "the bias was added in both layers": swap("np.zeros(len(b))", "b"),
 }  # fmt: skip

@@ -21,7 +21,9 @@ kind, level, points = "code", 2, 3
 
 # %% use
 def use(answer, name, n):
-    """phi has a name, since functions do not cross as JSON."""
+    """n times the answer, whose size does not depend on n. phi has a name, since functions do not
+    cross as JSON.
+    """
     phis = {
         "identity": lambda z: z,
         "relu": lambda z: np.maximum(z, 0),
@@ -30,7 +32,7 @@ def use(answer, name, n):
         "leaky relu": lambda z: np.where(z > 0, z, 0.2 * z),
         "shifted": lambda z: z + 1,
     }
-    return float(answer(phis[name], n))
+    return n * float(answer(phis[name], n))
 
 
 # %% solution
@@ -56,7 +58,7 @@ and the weights multiply that mean as well.
 
 # %% tests
 def show(name, n):
-    return f"start_variance(lambda z: np.maximum(z, 0), {n})"
+    return f"{n} * start_variance(lambda z: np.maximum(z, 0), {n})"
 
 
 def tests(rng):
@@ -84,7 +86,7 @@ def oracle(name, n):
     square = sum(
         quad(lambda z: phi(z) ** 2 * math.exp(-z * z / 2), *ends)[0] for ends in ((-9, 0), (0, 9))
     )
-    return math.sqrt(2 * math.pi) / square / n
+    return math.sqrt(2 * math.pi) / square
 
 
 oracle_tolerance = 1e-4  # two integrals by different rules
@@ -109,6 +111,9 @@ wrong = {
     ),
     "a larger mean square needs smaller weights: it belongs below the line": (
         swap("1 / (n * mean_square)", "mean_square / n")
+    ),
+    "n is the number of inputs; the bias is 0 and is not counted": (
+        swap("1 / (n * mean_square)", "1 / ((n + 1) * mean_square)")
     ),
     "the number of inputs is missing": swap("1 / (n * mean_square)", "1 / mean_square"),
 }

@@ -12,7 +12,7 @@ With pencil and paper.
 - `mean_square`: a unit sums the inputs $(3, 1, -1, 0, 1)$ with weights drawn from a normal
   distribution with mean 0 and *standard deviation* $\frac12$. What is the mean of $z^2$?
 - `relu_size`: ReLU layers of width 100 with $\mathrm{Var}(w) = \frac{1}{100}$ and biases of 0. By
-  which factor is the mean square of the outputs multiplied in 10 layers?
+  which factor do 10 layers *divide* the mean square of the outputs?
 """
 
 kind, level, points = "paper", 1, 3
@@ -25,7 +25,7 @@ units_by_hand = {
     "sigmoid_slope": 0.09,
     "tanh_slope": 0.36,
     "mean_square": 3,
-    "relu_size": 1 / 1024,
+    "relu_size": 1024,
 }
 
 # %% explanation
@@ -41,8 +41,8 @@ Slopes from outputs: $\sigma' = h (1 - h) = 0.9 \cdot 0.1$, and $\tanh' = 1 - h^
 $\mathbb{E}[z^2] = \mathrm{Var}(w) \sum_i h_i^2 = \frac14 (9 + 1 + 1 + 0 + 1) = 3$. The shape of the
 distribution does not matter, and neither do the signs of the inputs.
 
-Each ReLU layer multiplies the mean square by $\frac12 n \mathrm{Var}(w) = \frac12$, and
-$(\frac12)^{10} = \frac{1}{1024}$.
+Each ReLU layer multiplies the mean square by $\frac12 n \mathrm{Var}(w) = \frac12$, so ten of them
+divide it by $2^{10} = 1024$.
 """
 
 
@@ -69,7 +69,7 @@ def oracle():
         "sigmoid_slope": slopes[0],
         "tanh_slope": slopes[1],
         "mean_square": sum((weights * (x * nodes / 2) ** 2).sum() for x in (3, 1, -1, 0, 1)),
-        "relu_size": half**10,
+        "relu_size": half**-10,
     }
 
 
@@ -86,5 +86,6 @@ wrong = {
     "the variance is the square of the standard deviation": {"mean_square": 6},
     "signs matter in a sum of inputs, not in a sum of squares": {"mean_square": 2.5},
     "a ReLU halves the mean square in every layer": {"relu_size": 1},
-    "one layer's factor; there are ten": {"relu_size": 0.5},
+    "that is the factor by which the mean square is multiplied": {"relu_size": 1 / 1024},
+    "one layer's factor; there are ten": {"relu_size": 2},
 }
