@@ -185,6 +185,22 @@ def test_words_that_never_occur_keep_their_start():
     assert model.context[V:].abs().sum() == 0
 
 
+@pytest.mark.parametrize("power", [0, 1])
+def test_an_integer_power_is_that_of_the_float(power):
+    tokens = np.random.default_rng(0).integers(0, 11, 200)
+    losses = [
+        train(tokens, 11, SkipGramSettings(d=3, n_epochs=1, power=given), seed=0)[1]
+        for given in (power, float(power))
+    ]
+    assert losses[0] == losses[1]
+
+
+@pytest.mark.parametrize("shapes", [((7,), (1,), (7, 2)), ((7,), (7,), (2,)), ((0,), (0,), (0, 2))])
+def test_batches_that_do_not_fit_are_refused(shapes):
+    with pytest.raises(ValueError, match="B ≥ 1, got"):
+        SkipGram(5, 3)(*(torch.zeros(shape, dtype=torch.long) for shape in shapes))
+
+
 def test_texts_and_settings_that_cannot_be_used_are_refused():
     with pytest.raises(ValueError, match="two different words"):
         train([3, 3, 3], V, seed=0)

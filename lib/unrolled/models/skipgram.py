@@ -38,6 +38,9 @@ class SkipGram(nn.Module):
 
     def forward(self, words: Tensor, contexts: Tensor, negatives: Tensor) -> Tensor:
         """The mean loss in nats of pairs words (B,), contexts (B,) with negatives (B, k)."""
+        shapes = [tuple(ids.shape) for ids in (words, contexts, negatives)]
+        if shapes[0] != shapes[1] or shapes[2][:-1] != shapes[0] or not words.numel():
+            raise ValueError(f"needs ids (B,), (B,), (B, k) with B ≥ 1, got {shapes}")
         w = F.embedding(words, self.word)  # (B, D)
         pulled = (w * F.embedding(contexts, self.context)).sum(-1)  # (B,)
         pushed = (F.embedding(negatives, self.context) @ w[:, :, None])[..., 0]  # (B, k)
@@ -131,7 +134,7 @@ def train(
         model = SkipGram(V, settings.d)
     model.to(device)
     draw = torch.Generator(device).manual_seed(seed)
-    noise = torch.tensor(counts**settings.power * (counts > 0), device=device).cumsum(0)
+    noise = torch.tensor(counts ** float(settings.power) * (counts > 0), device=device).cumsum(0)
     keep = np.ones(V)
     if settings.threshold is not None:
         keep = keep_probability(counts, settings.threshold)

@@ -45,6 +45,12 @@ hides the third: how often the sum had not left its own words.
 
 
 # %% tests
+def _at(*degrees):
+    """Unit vectors (V, 2) at these angles."""
+    angles = np.radians(degrees)
+    return np.stack([np.cos(angles), np.sin(angles)], axis=1)
+
+
 def tests(rng):
     square = np.array([[2.0, 0.0], [1.0, 1.0], [-1.0, 0.1], [-1.0, 1.0], [0.0, -3.0]])
     yield call(square, np.array([[0, 1, 2, 3], [1, 0, 3, 2]]), visible=True)
@@ -55,6 +61,10 @@ def tests(rng):
         for q in asked[: n // 2]:  # so that some are right
             base[q[3]] = unit[q[1]] - unit[q[0]] + unit[q[2]] + 0.1 * rng.normal(size=4)
         yield call(base, asked)
+    # b − a + c is a short vector along a: a itself wins, and what is permitted has a score below 0.
+    yield call(_at(0, 40, -40, 100, 170), np.array([[0, 1, 2, 3]]), hint="a may win as well")
+    # Here a is opposite to b and c, and what is permitted has a score below −1.
+    yield call(_at(180, 10, -10, 150, 200), np.array([[0, 1, 2, 3]]), hint="negative scores")
     yield call(np.eye(5) + 0.1 * np.arange(5), np.array([[0, 1, 2, 3]]), hint="a single question")
 
 
@@ -85,6 +95,18 @@ wrong = {
     "a was added and b subtracted": swap("(b - a + c)", "(a - b + c)"),
     "only c was excluded; b and a are words of the question too": (
         swap("axis(scores, questions[:, :3]", "axis(scores, questions[:, 2:3]")
+    ),
+    "b and c were excluded; a is a word of the question too": (
+        swap("axis(scores, questions[:, :3]", "axis(scores, questions[:, 1:3]")
+    ),
+    "an excluded word got the score 0, and the permitted ones can be lower": (
+        swap("-np.inf", "0")
+    ),
+    "an excluded word got the score −1, and the permitted ones can be lower": (
+        swap("-np.inf", "-1")
+    ),
+    "only b and c were looked for among the own words": (
+        swap("free[:, None] == questions[:, :3]", "free[:, None] == questions[:, 1:3]")
     ),
     "the first two shares are exchanged": (
         swap("np.mean(strict == right)), float(np.mean(free == right))",

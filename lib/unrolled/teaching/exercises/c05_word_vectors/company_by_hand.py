@@ -1,6 +1,6 @@
 r"""Company by hand
 
-With pencil and paper.
+With pencil and paper, to three digits where a value is not whole.
 
 - `window`: in the snippet "the cat saw the dog and the cat ran", how often does *dog* stand in a
   window of $m = 3$ around *cat*, over both occurrences of *cat*?
@@ -10,8 +10,9 @@ With pencil and paper.
 - `ppmi`: in the same table, $w$ and another context with the column sum 100 met 5 times. What is
   their PPMI?
 - `product`: at skip-gram's optimum with $k = 2$ negatives, drawn in proportion to the contexts'
-  counts, what is $e_w \cdot u_c$ for the pair of `pmi`? - `numbers`: a vocabulary of 10,000
-  words, vectors of 50 numbers. How many numbers do the two tables of skip-gram hold?
+  counts, what is $e_w \cdot u_c$ for the pair of `pmi`?
+- `numbers`: a vocabulary of 10,000 words, vectors of 50 numbers. How many numbers do the two tables
+  of skip-gram hold?
 """
 
 kind, level, points = "paper", 1, 3

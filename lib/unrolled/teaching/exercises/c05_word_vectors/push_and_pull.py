@@ -7,7 +7,7 @@ Write `push_and_pull(e, u, N, lr)`. Return the three after one step of gradient 
 N)`. All gradients are taken at the old values. A drawn context may be drawn twice: then it is two
 rows of `N`, and each moves by itself. Do not change the arrays that you are given.
 
-Scores may be as large as 1,000: no warning, please.
+Scores may be as large as $\pm 1{,}000$: the answer must not hold NaN.
 """
 
 import numpy as np
@@ -39,7 +39,7 @@ context by that context's error.
 
 Who updates `e` first and then uses the new `e` for the contexts computes something else: a gradient
 belongs to one point. $\sigma(x) = \frac12 (1 + \tanh \frac x2)$ is exact and never overflows, while
-`np.exp(1000)` does.
+`np.exp(1000)` does: `np.exp(x) / (1 + np.exp(x))` is then ∞ / ∞, which is NaN.
 """
 
 
@@ -54,6 +54,8 @@ def tests(rng):
     twice = np.repeat(rng.normal(size=(1, D)), 2, axis=0)
     yield call(*rng.normal(size=(2, D)), twice, 0.3, hint="one context drawn twice")
     yield call(np.array([100.0]), np.array([-10.0]), np.array([[-10.0]]), 0.1, hint="large scores")
+    many = np.array([[10.0], [-10.0]])
+    yield call(np.array([100.0]), np.array([10.0]), many, 0.1, hint="scores of 1,000")
 
 
 # %% oracle
@@ -88,5 +90,14 @@ wrong = {
     ),
     "the word does not feel the drawn contexts": swap("(pull * u + push @ N)", "(pull * u)"),
     "the drawn contexts stay where they are": swap("N - lr * push[:, None] * e", "N + 0 * e"),
+    "exp(1000) is infinite, and infinity over infinity is NaN": (
+        swap("(1 + np.tanh(x / 2)) / 2", "np.exp(x) / (1 + np.exp(x))")
+    ),
+    "the other half of the fraction overflows: exp(−x) at −1,000": (
+        swap("(1 + np.tanh(x / 2)) / 2", "1 - np.exp(-x) / (1 + np.exp(-x))")
+    ),
+    "the learning rate is missing for the contexts": (
+        swap("u - lr * pull * e, N - lr * push", "u - pull * e, N - push")
+    ),
     "the learning rate is missing for the word": swap("e - lr * (pull", "e - (pull"),
 }  # fmt: skip
