@@ -12,6 +12,7 @@ from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
 from unrolled.teaching.experiments import c16_ablation as ablation
 from unrolled.teaching.experiments import c16_heads as heads
+from unrolled.teaching.experiments import c16_line_ends as line_ends
 
 
 def tiny(n_layers: int = 2, n_heads: int = 3, seed: int = 0, **changes) -> TransformerLM:
@@ -150,3 +151,81 @@ def test_the_record_of_the_ablation_is_json(monkeypatch):
     models = json.loads(json.dumps(result))["metrics"]["models"]
     assert [m["seed"] for m in models] == [0, 1]
     assert all(len(m["single"]) == 2 and len(m["pairs"]) == 1 for m in models)
+
+
+# --- how long the line is -----------------------------------------------------------------------
+
+NEWLINE, SPACE = 0, 1
+
+
+@pytest.fixture
+def short_lines(monkeypatch):
+    """The measurement at a size for texts of a few hundred characters."""
+    sizes = {"LONG": 3, "WINDOW": 10, "N_WINDOWS": 60, "FIRST_WINDOW": 0, "CONTEXT": 13,
+             "N_PLACES": 5, "FIRST_PLACE": 20, "GAP": (2, 5)}  # fmt: skip
+    for name, size in sizes.items():
+        monkeypatch.setattr(line_ends, name, size)
+
+
+def verse(n: int, seed: int = 0) -> np.ndarray:
+    """Random words of the characters 2 to 10, with a space or a line end behind most of them."""
+    rng = np.random.default_rng(seed)
+    return np.where(rng.random(n) < 0.3, rng.integers(2, size=n), rng.integers(2, 11, size=n))
+
+
+def test_columns_and_kinds_by_a_worked_case(monkeypatch):
+    monkeypatch.setattr(line_ends, "LONG", 3)
+    a = 5
+    text = torch.tensor([[a, a, NEWLINE, NEWLINE, a, NEWLINE, a, a, a, NEWLINE, a]])
+    assert line_ends.columns(text, NEWLINE)[0].tolist() == [1, 2, 0, 0, 1, 0, 1, 2, 3, 0, 1]
+    marks = line_ends.kinds(text, NEWLINE)  # characters 1 to 10; the first five are context
+    at = {kind: (mark[0].nonzero().flatten() + 1).tolist() for kind, mark in marks.items()}
+    assert at == {"blank line": [], "short line": [], "long line": [9], "other": [6, 7, 8, 10]}
+    turned = torch.tensor([[a, a, a, NEWLINE, a, a, NEWLINE, NEWLINE, a, NEWLINE, a]])
+    marks = line_ends.kinds(turned, NEWLINE)
+    at = {kind: (mark[0].nonzero().flatten() + 1).tolist() for kind, mark in marks.items()}
+    assert at == {"blank line": [7], "short line": [6, 9], "long line": [], "other": [8, 10]}
+
+
+def test_an_edited_text_differs_in_one_character_and_ends_with_a_word(short_lines):
+    tokens = verse(900)
+    given, longer, control = line_ends.edited(tokens, NEWLINE, SPACE)
+    assert given.shape == (5, 13)
+    for before, after, other in zip(given.tolist(), longer.tolist(), control.tolist(), strict=True):
+        last = max(i for i, token in enumerate(before) if token == NEWLINE)
+        assert 2 <= 12 - last <= 5
+        assert before[-1] > SPACE
+        assert NEWLINE not in before[last - 3 : last]  # the line before is long
+        assert after == [*before[:last], SPACE, *before[last + 1 :]]
+        gap = max(i for i in range(last) if before[i] == SPACE)
+        assert other == [*before[:gap], NEWLINE, *before[gap + 1 :]]
+
+
+def test_the_places_are_in_the_text_and_another_seed_draws_others(short_lines):
+    tokens = verse(900)
+    text = "".join(map(chr, tokens + 97))
+    given = line_ends.edited(tokens, NEWLINE, SPACE)[0]
+    assert all("".join(map(chr, row + 97)) in text for row in given.numpy())
+    assert not torch.equal(given, line_ends.edited(tokens, NEWLINE, SPACE, seed=1)[0])
+
+
+def test_what_a_head_is_worth_is_measured_for_each_kind(short_lines):
+    model, tokens = tiny(), verse(900)
+    found = line_ends.measure(model, tokens, NEWLINE, SPACE)
+    assert sum(found["count"].values()) == 60 * 5
+    assert [row["head"] for row in found["heads"]] == [
+        [0, 0],
+        [0, 1],
+        [0, 2],
+        [1, 0],
+        [1, 1],
+        [1, 2],
+    ]
+    windows = line_ends.cut(tokens)
+    rest = ablation.without_heads(model, [(1, 2)])
+    added = line_ends.costs(rest, windows) - line_ends.costs(model, windows)
+    other = line_ends.kinds(windows, NEWLINE)["other"]
+    assert found["heads"][-1]["lost"]["other"] == pytest.approx(added[other].mean().item())
+    given = line_ends.edited(tokens, NEWLINE, SPACE)[0]
+    chance = rest(given)[:, -1].softmax(-1)[:, NEWLINE].mean().item()
+    assert found["heads"][-1]["line_end"]["given"] == pytest.approx(chance)
