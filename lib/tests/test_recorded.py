@@ -25,6 +25,7 @@ from unrolled.teaching.experiments import (
     c12_words,
     c16_ablation,
     c16_heads,
+    c16_line_ends,
     c17_extrapolation,
     c18_depth,
     c20_authors,
@@ -129,6 +130,15 @@ def test_c16_the_ablated_model_has_as_many_parameters_as_recorded():
     recorded = record.load("c16_ablation")["config"]
     vocab_size = Course.load(recorded["corpus"]).vocab_size
     assert size(c16_ablation.language_model(vocab_size, 0)) == recorded["parameters"]
+
+
+def test_c16_the_probability_of_a_line_end_is_the_recorded_one():
+    course, name = Course.load(), record.load("c16_line_ends")["config"]["large"]
+    space = c16_ablation._space("shakespeare")
+    given = c16_line_ends.edited(course.held_out["valid"][0], course.newline, space)[0]
+    found = c16_line_ends.chance_of(course.newline, trained.load(name), given).mean().item()
+    wanted = record.load("c16_line_ends")["metrics"]["large"]["whole"]["line_end"]["given"]
+    assert found == pytest.approx(wanted, rel=1e-3)
 
 
 @pytest.mark.parametrize("scheme", c17_extrapolation.SCHEMES)
