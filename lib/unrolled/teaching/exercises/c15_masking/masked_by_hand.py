@@ -5,9 +5,9 @@ $s = (\ln 2,\ \ln 1,\ \ln 3,\ \ln 6)$, and the values are the numbers $v = (6,\ 
 
 With pencil and paper, compute the row's four weights without a mask (`plain`), with the causal
 mask (`causal`), with a sliding window of the last two keys (`window`), and with the mask $j < i$
-that hides the query's own position (`strict`). Then compute the output $o = \sum_j \alpha_j v_j$
+that hides the query's own position (`strict`). Then compute the output $y = \sum_j \alpha_j v_j$
 under the causal mask (`output`) and its four derivatives, which are those of a softmax,
-$\partial o / \partial s_j = \alpha_j (v_j - o)$ (`gradient`). You may write a fraction as `1 / 3`.
+$\partial y / \partial s_j = \alpha_j (v_j - y)$ (`gradient`). You may write a fraction as `1 / 3`.
 """
 
 kind, level, points = "paper", 1, 2
@@ -46,8 +46,8 @@ The output is $\frac13 \cdot 6 + \frac16 \cdot 0 + \frac12 \cdot 12 = 8$. Its de
 of a softmax,
 
 $$
-\frac{\partial o}{\partial s_j} = \sum_i v_i\, \alpha_i (\delta_{ij} - \alpha_j)
-= \alpha_j (v_j - o) ,
+\frac{\partial y}{\partial s_j} = \sum_i v_i\, \alpha_i (\delta_{ij} - \alpha_j)
+= \alpha_j (v_j - y) ,
 $$
 
 so they sum to zero, and the derivative of the hidden score is 0, although its value 30 is large.
@@ -99,7 +99,7 @@ wrong = {
         "causal": ["2/3", "1/3", 0, 0], "window": ["2/3", "1/3", 0, 0], "strict": [1, 0, 0, 0],
         "output": 4, "gradient": ["4/3", "-4/3", 0, 0],
     },
-    "the derivative is α(v − o); here it is α v, as if the weights did not compete": {
+    "the derivative is α(v − y); here it is α v, as if the weights did not compete": {
         "gradient": [2, 0, 6, 0],
     },
     "the hidden value of 30 is in the output, with the weight it would have had": {"output": 23},
