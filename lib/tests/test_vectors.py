@@ -157,6 +157,26 @@ def test_full_power_keeps_the_inner_products_of_a_table_of_low_rank():
     np.testing.assert_allclose(found @ found.T, table @ table.T, atol=1e-9)
 
 
+@pytest.mark.parametrize("power", [-1, 0, 0.5, 1])
+def test_a_row_of_zeros_has_a_vector_of_exact_zeros(power):
+    table = scipy.sparse.random_array((307, 211), density=0.05, rng=np.random.default_rng(2))
+    table = table.toarray()
+    table[::3] = 0
+    empty = (table == 0).all(axis=1)
+    found = vectors.svd_vectors(table, 13, power=power)
+    np.testing.assert_array_equal((found == 0).all(axis=1), empty)
+
+
+@pytest.mark.parametrize("power", [-1, 0, 0.5, 1])
+def test_directions_beyond_the_rank_are_zero(power):
+    rng = np.random.default_rng(3)
+    table = rng.normal(size=(31, 3)) @ rng.normal(size=(3, 17))
+    found = vectors.svd_vectors(table, 7, power=power)
+    assert (found[:, 3:] == 0).all()
+    assert (np.abs(found[:, :3]).max(axis=0) > 1e-3).all()
+    np.testing.assert_array_equal(vectors.svd_vectors(0 * table, 7, power=power), np.zeros((31, 7)))
+
+
 def test_svd_needs_room():
     with pytest.raises(ValueError, match="d must be at least 1 and at most 3"):
         vectors.svd_vectors(LECTURE, 4)
@@ -242,6 +262,30 @@ def test_the_odd_one_out_is_the_one_that_points_elsewhere():
     for wrong in ([0, 1], [0, 1, 1]):
         with pytest.raises(ValueError, match="three or more different ids"):
             vectors.odd_one_out(rows, wrong)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_lengths_neither_overflow_nor_vanish(dtype):
+    row = np.array([[3, 0, -4]])
+    for size in (60, 6_000) if dtype == np.float16 else (1e-25, 1, 1e30):
+        found = vectors.unit((row * size).astype(dtype))
+        np.testing.assert_allclose(found, row / 5, rtol=1e-6)
+        assert found.dtype == np.promote_types(dtype, np.float32)
+
+
+def test_a_window_far_beyond_the_text_costs_nothing():
+    found = vectors.cooccurrences([[0, 1, 2], [3, 0]], 3_001, 10**9)
+    np.testing.assert_array_equal(
+        found.toarray(), vectors.cooccurrences([[0, 1, 2], [3, 0]], 3_001, 2).toarray()
+    )
+
+
+def test_no_answer_left_and_no_numbers_are_errors():
+    rows = np.eye(3)
+    with pytest.raises(ValueError, match="no answer is left among 3 words"):
+        vectors.analogies(rows, [[0, 1, 2]], exclude_question=True)
+    with pytest.raises(ValueError, match="must be finite"):
+        vectors.neighbours(rows * np.nan, rows[0], 1, exclude=[])
 
 
 def test_zeros_have_no_direction():

@@ -36,7 +36,9 @@ def cooccurrences(
         (V, V) int64, sparse.
     """
     V, window = whole("vocab_size", vocab_size), whole("window", window)
-    ids = _joined(texts, V, window)
+    parts = _texts(texts, V)
+    window = min(window, max(map(len, parts), default=1) - 1)  # no pair is farther apart
+    ids = _joined(parts, window)
     counts = scipy.sparse.csr_array((V, V), dtype=np.int64)
     for distance in range(1, window + 1):
         left, right = ids[:-distance], ids[distance:]
@@ -47,16 +49,17 @@ def cooccurrences(
     return (counts + counts.T).tocsr()
 
 
-def _joined(texts: ArrayLike | Sequence[ArrayLike], vocab_size: int, window: int) -> NDArray:
-    """One array of ids, with `window` gaps (−1) after each text."""
+def _texts(texts: ArrayLike | Sequence[ArrayLike], vocab_size: int) -> list[NDArray]:
+    """The texts that are not empty, each as checked ids (n,)."""
     single = isinstance(texts, np.ndarray) or (len(texts) > 0 and np.ndim(texts[0]) == 0)
+    arrays = map(np.asarray, [texts] if single else texts)
+    return [check_ids(text, -1, vocab_size, "texts", 1) for text in arrays if text.size]
+
+
+def _joined(texts: list[NDArray], window: int) -> NDArray:
+    """One array of ids, with `window` gaps (−1) before and after each text."""
     gap = np.full(window, -1, dtype=np.int64)
-    parts = [gap]
-    for text in [texts] if single else texts:
-        text = np.asarray(text)
-        if text.size:
-            parts += [check_ids(text, -1, vocab_size, "texts", 1), gap]
-    return np.concatenate(parts)
+    return np.concatenate([gap, *(part for text in texts for part in (text, gap))])
 
 
 def pmi(
@@ -80,6 +83,8 @@ def pmi(
         (V, C) floats in nats. A pair that never occurs is not stored: its PMI is −∞, not 0.
     """
     alpha, k = real("smoothing", smoothing, 0, 1), real("negatives", negatives, above=0)
+    if not scipy.sparse.issparse(counts):
+        counts = np.asarray(counts, dtype=np.float64)
     table = scipy.sparse.coo_array(counts).astype(np.float64)
     table.sum_duplicates()
     if table.ndim != 2:
@@ -120,26 +125,39 @@ def svd_vectors(
 
     Returns:
         (V, d), largest singular value first. In each column the entry of largest magnitude is
-        positive: the sign of a singular vector is arbitrary.
+        positive: the sign of a singular vector is arbitrary. A row of zeros in the table has a
+        vector of zeros, and a column beyond the table's rank is zero.
     """
     table = scipy.sparse.csr_array(table, dtype=np.float64)
+    table.eliminate_zeros()
     d, power = whole("d", d, 1, min(table.shape) - 1), real("power", power)
+    empty = np.diff(table.indptr) == 0
+    if empty.all():
+        return np.zeros((len(empty), d))
     # A start vector of its own, or the result would hang on numpy's global state.
     start = np.random.default_rng(0).uniform(0.5, 1, min(table.shape))
     u, s, _ = svds(table, k=d, v0=start)
     order = np.argsort(-s)
     u, s = u[:, order], s[order]
     biggest = u[np.abs(u).argmax(axis=0), np.arange(d)]
-    return u * np.where(biggest < 0, -1, 1) * np.maximum(s, 1e-12) ** power
+    u[empty] = 0  # the solver leaves 1e-15 there, and a cosine would make directions of it
+    real_ones = s > s[0] * max(table.shape) * np.finfo(np.float64).eps
+    scale = np.where(real_ones, np.where(real_ones, s, 1) ** power, 0)
+    return u * np.where(biggest < 0, -1, 1) * scale
 
 
 def unit(vectors: ArrayLike) -> Floats:
-    """The rows of (…, D), each divided by its length; a row of zeros stays one."""
+    """The rows of (…, D), each divided by its length; a row of zeros stays one.
+
+    float16 comes back as float32, and integers as float64.
+    """
     vectors = np.asarray(vectors)
     if vectors.dtype.kind != "f":
         vectors = vectors.astype(np.float64)
-    length = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return vectors / np.where(length > 0, length, 1)
+    # In float64: the square of a float16 above 255 is infinite, that of a float32 below 1e-23 is 0.
+    length = np.linalg.norm(vectors.astype(np.float64), axis=-1, keepdims=True)
+    divided = vectors / np.where(length > 0, length, 1)
+    return divided.astype(np.promote_types(vectors.dtype, np.float32), copy=False)
 
 
 def cosines(vectors: ArrayLike, others: ArrayLike | None = None) -> Floats:
@@ -204,6 +222,8 @@ def analogies(
             scores = (1 + to_b) / 2 * (1 + to_c) / 2 / ((1 + to_a) / 2 + epsilon)
         if exclude_question:
             np.put_along_axis(scores, some, -np.inf, axis=1)
+            if np.isneginf(scores).all(axis=1).any():
+                raise ValueError(f"no answer is left among {len(directions)} words")
         answers.append(scores.argmax(axis=1))
     return np.concatenate(answers)
 
@@ -222,4 +242,6 @@ def _rows(vectors: ArrayLike) -> NDArray:
     vectors = np.asarray(vectors)
     if vectors.ndim != 2 or vectors.dtype.kind not in "iuf":
         raise ValueError(f"vectors needs numbers (V, D), got {vectors.dtype} {vectors.shape}")
+    if not np.isfinite(vectors).all():
+        raise ValueError("vectors must be finite, and hold NaN or infinity")
     return vectors
