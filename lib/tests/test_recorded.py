@@ -7,7 +7,7 @@ recorded settings must still build the recorded model and the recorded way of tr
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from itertools import pairwise
 
 import numpy as np
@@ -32,6 +32,7 @@ from unrolled.teaching.experiments import (
     c20_copy,
     c20_equal_tokens,
     c20_longer,
+    ladder_feedforward,
     ladder_lstm,
     ladder_rnn,
     ladder_transformer,
@@ -39,6 +40,7 @@ from unrolled.teaching.experiments import (
     trained,
 )
 from unrolled.teaching.experiments._climb import Course, Recipe, evaluate
+from unrolled.teaching.experiments._climb_feedforward import Shape
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +50,9 @@ def course() -> Course:
 
 def climbs() -> list[tuple[str, Recipe, dict, dict]]:
     """(record, recipe, its config, its row) of all models that climb the ladder."""
+    shape = Shape(**record.load("ladder_feedforward")["config"]["recipe"]["shape"])
     recipes = {
+        "ladder_feedforward": [ladder_feedforward.shaped(ladder_feedforward.RECIPE, shape)],
         "ladder_rnn": [ladder_rnn.RECIPE],
         "ladder_lstm": [ladder_lstm.RECIPE],
         "ladder_transformer": [ladder_transformer.RECIPE],
@@ -75,10 +79,21 @@ def test_a_recipe_of_the_ladder_is_the_recorded_one(name, recipe, config, row, c
     assert size(recipe.build(course.vocab_size, 0)) == row["parameters"]
 
 
-@pytest.mark.parametrize("module", [ladder_rnn, ladder_lstm, ladder_transformer, c12_wide_search])
+@pytest.mark.parametrize(
+    "module", [ladder_feedforward, ladder_rnn, ladder_lstm, ladder_transformer, c12_wide_search]
+)
 def test_the_learning_rates_that_were_searched_are_the_recorded_ones(module):
     found = record.load(module.__name__.rpartition(".")[2])["config"]["search"]
     assert [each["lr"] for each in found] == [*module.LRS]
+
+
+def test_the_feed_forward_shapes_that_were_searched_are_the_recorded_ones():
+    config = record.load("ladder_feedforward")["config"]
+    keys = [field.name for field in fields(Shape)]
+    found = [{key: each[key] for key in keys} for each in config["shapes"]]
+    assert found == [asdict(shape) for shape in ladder_feedforward.SHAPES]
+    best = min(config["shapes"], key=lambda each: each["valid_bits_per_character"])
+    assert config["recipe"]["shape"].items() <= best.items()
 
 
 def size(model: nn.Module) -> int:
