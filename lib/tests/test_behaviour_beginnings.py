@@ -51,12 +51,30 @@ def test_a_constant_added_to_the_logits_changes_nothing(constant):
     check_initial_loss(np.full((1, V), constant), [0])
 
 
+def test_few_targets_of_a_sound_model_pass():
+    rng = np.random.default_rng(1)
+    for _ in range(200):
+        check_initial_loss(0.3 * rng.normal(size=(32, 2)), rng.integers(0, 2, 32))
+
+
+def test_a_masked_answer_that_no_target_needs_passes():
+    logits = np.zeros((2, V))
+    logits[:, 4] = -np.inf
+    check_initial_loss(logits, [0, 1])
+
+
+@pytest.mark.parametrize("tolerance", [np.nan, -0.1, np.inf])
+def test_a_tolerance_that_is_no_share_is_refused(tolerance):
+    with pytest.raises(ValueError, match="tolerance must be at least 0"):
+        check_initial_loss(np.zeros((2, V)), [0, 1], tolerance=tolerance)
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_what_is_not_finite_is_refused(bad):
     logits = np.zeros((2, V))
     logits[1, 4] = bad
     with pytest.raises(BehaviourError, match="NaN or an infinite"):
-        check_initial_loss(logits, [0, 1])
+        check_initial_loss(logits, [0, 4])
 
 
 @pytest.mark.parametrize(
