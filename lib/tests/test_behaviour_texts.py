@@ -76,3 +76,57 @@ def test_a_text_that_is_refused_does_not_come_back():
         check_round_trip(tokenizer.encode, tokenizer.decode)
     with pytest.raises(BehaviourError, match="cannot be encoded"):
         check_round_trip(lambda t: {"": 0}[t], lambda i: "")
+
+
+@pytest.mark.parametrize(
+    "lossy",
+    [
+        lambda t: t[:60],
+        lambda t: t[:2_000],
+        lambda t: t.replace("\u00a0", " "),
+        lambda t: t.replace("’", "'"),
+        lambda t: t.replace("▁", " "),
+        lambda t: t.replace("Ġ", " "),
+        lambda t: t.replace("</w>", " "),
+        lambda t: t.replace("<s>", ""),
+        lambda t: t.replace("<unk>", ""),
+        lambda t: t.replace("[UNK]", ""),
+        lambda t: t.replace(" ##", ""),
+        lambda t: t.replace(" .", "."),
+        lambda t: t.replace(" ,", ","),
+        lambda t: t.replace("ß", "ss"),
+        lambda t: t.replace("٣", "3"),
+        lambda t: t.replace("\u00ad", ""),
+        lambda t: t.replace("\u200b", ""),
+        lambda t: t.replace("\ufffd", ""),
+    ],
+)
+def test_what_normalisers_and_marks_take_away_is_seen(lossy):
+    with pytest.raises(BehaviourError, match="comes back as"):
+        check_round_trip(lossy, str)
+
+
+def test_a_long_text_is_quoted_around_the_difference():
+    with pytest.raises(BehaviourError) as raised:
+        check_round_trip(lambda t: t[:2_000], str)
+    assert "differs from character 2000 on" in str(raised.value)
+    assert len(str(raised.value)) < 200
+
+
+def test_marks_that_stand_in_the_text_are_no_reason():
+    for text in ("A <unk>", "A \ufffd"):
+        with pytest.raises(BehaviourError, match="upper case is lost"):
+            check_round_trip(str.lower, str, [text])
+
+
+@pytest.mark.parametrize("decode", [str.encode, lambda t: None, lambda t: t + 1, lambda t: 1 / 0])
+def test_what_gives_no_text_does_not_come_back(decode):
+    with pytest.raises(BehaviourError, match="cannot be encoded and decoded"):
+        check_round_trip(str, decode, ["abc"])
+
+
+def test_texts_are_several():
+    with pytest.raises(TypeError, match="a list of texts, got one: 'abc'"):
+        check_round_trip(str, str, "abc")
+    with pytest.raises(ValueError, match="at least one text"):
+        check_round_trip(str, str, [])

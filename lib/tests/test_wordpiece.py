@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -49,10 +50,44 @@ def test_the_third_merge_is_not_the_one_that_the_course_prints():
     assert max(scores, key=scores.get) == ("hu", "##gs")
 
 
+def likelihood(counts):
+    """Of the text, in nats, if each token is drawn with its relative frequency."""
+    single = Counter()
+    for tokens, n in counts.items():
+        for token in tokens:
+            single[token] += n
+    return sum(n * math.log(n / single.total()) for n in single.values())
+
+
 def test_the_gain_by_hand():
     scores = pair_scores({("a", "##b"): 3, ("a", "##c"): 1}, "gain")
-    assert scores["a", "##b"] == pytest.approx(3 * math.log(8 * 3 / (4 * 3)))
-    assert scores["a", "##c"] == pytest.approx(1 * math.log(8 * 1 / (4 * 1)))
+    before = 4 * math.log(4 / 8) + 3 * math.log(3 / 8) + 1 * math.log(1 / 8)
+    after = 3 * math.log(3 / 5) + 2 * math.log(1 / 5)  # ab three times, a and ##c once
+    assert scores["a", "##b"] == pytest.approx(after - before)
+    assert scores["a", "##c"] == pytest.approx(6 * math.log(3 / 7) + math.log(1 / 7) - before)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.dictionaries(letters, st.integers(1, 50), min_size=1, max_size=6), st.data())
+def test_the_gain_is_the_change_of_the_likelihood(some_words, data):
+    counts = {characters(word): n for word, n in some_words.items()}
+    for _ in range(4):
+        scores = pair_scores(counts, "gain")
+        if not scores:
+            break
+        for pair, gain in scores.items():
+            joined = {join(tokens, pair): n for tokens, n in counts.items()}
+            assert gain == pytest.approx(likelihood(joined) - likelihood(counts), abs=1e-8)
+        pair = data.draw(st.sampled_from(sorted(scores)))
+        counts = {join(tokens, pair): n for tokens, n in counts.items()}
+
+
+def test_the_first_order_of_the_gain_has_a_term_for_the_tokens_left():
+    counts = {("t", "##h"): 50, ("t", "##o"): 4_000, ("s", "##h"): 5_000}
+    gain = pair_scores(counts, "gain")["t", "##h"]
+    apart = math.log(18_100 * 50 / (4_050 * 5_050))
+    assert gain == pytest.approx(50 * (apart - 1), rel=0.01)
+    assert abs(gain - 50 * apart) > 40
 
 
 def test_the_ratio_prefers_a_rare_pair_and_the_gain_a_common_one():

@@ -32,25 +32,43 @@ def pair_scores(
 ) -> dict[tuple[str, str], float]:
     """The score of each pair of neighbours in `counts`, word as tokens → how often it occurs.
 
-    With f for counts and N tokens in all, "ratio" is f(ab) / (f(a) f(b)), as courses give it, and
-    "gain" is f(ab) · ln(N f(ab) / (f(a) f(b))), about how many nats more likely the text becomes.
-    Google has not published its trainer, so both are reconstructions. A ratio says nothing of how
-    common a pair is: on real text the first may occur once. The library tokenizers trains its
-    WordPiece by the counts f(ab) alone.
+    With f for counts and N tokens in all, "ratio" is f(ab) / (f(a) f(b)), as courses give it.
+    "gain" is by how many nats the merge makes the text more likely, if a token has the probability
+    f / N: the change of Σ f ln f − N ln N. For a pair that is rare among its parts that is about
+    f(ab) · (ln(N f(ab) / (f(a) f(b))) − 1); the −1 stands for the tokens that the merge leaves as
+    they are. Google has not published the trainer of BERT's vocabulary, so both are
+    reconstructions. A ratio says nothing of how common a pair is: on real text the first may occur
+    once. The library tokenizers trains its WordPiece by the counts f(ab) alone.
     """
     one_of("criterion", criterion, CRITERIA)
-    single, pairs = Counter(), Counter()
+    single, pairs, joins = Counter(), Counter(), Counter()
     for tokens, count in counts.items():
         for token in tokens:
             single[token] += count
-        for pair in pairwise(tokens):
+        ends = {}  # of a pair: where its last join ends, since aaa has room for one a, a
+        for at, pair in enumerate(pairwise(tokens)):
             pairs[pair] += count
+            if ends.get(pair, 0) <= at:
+                joins[pair] += count
+                ends[pair] = at + 2
     if criterion == "ratio":
         return {(a, b): n / (single[a] * single[b]) for (a, b), n in pairs.items()}
     total = single.total()
-    return {
-        (a, b): n * math.log(total * n / (single[a] * single[b])) for (a, b), n in pairs.items()
-    }
+    return {pair: _gain(single, total, pair, joins[pair]) for pair in pairs}
+
+
+def _gain(single: Counter[str], total: int, pair: tuple[str, str], n: int) -> float:
+    """The nats by which the text becomes more likely when `pair` is joined n times."""
+    changes = Counter({join(pair, pair)[0]: n})
+    for part in pair:
+        changes[part] -= n
+    likelier = sum(_log_power(single[t] + d) - _log_power(single[t]) for t, d in changes.items())
+    return likelier - (_log_power(total - n) - _log_power(total))
+
+
+def _log_power(count: int) -> float:
+    """x ln x, the logarithm of x to the power of x, and 0 for 0."""
+    return count * math.log(count) if count else 0.0
 
 
 def join(tokens: Sequence[str], pair: tuple[str, str]) -> tuple[str, ...]:

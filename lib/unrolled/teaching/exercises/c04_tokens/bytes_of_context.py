@@ -5,10 +5,9 @@ them in the *same* token. `lengths` holds the lengths in bytes of the tokens of 
 integers. Write `bytes_of_context(lengths)`. Return the mean, over all *bytes* of the text, of how
 many bytes of its own token stand before a byte.
 
-First guess: with tokens of 1 and 5 bytes in turn, is it nearer to 1.0, 1.7 or 2.5? Then take `tok`
-from the chapter and compute it for the validation plays with 0, 250, 1,000 and 4,000 merges.
-
-For example:
+Guess before you compute, on paper: with tokens of 1 and 5 bytes in turn, is it nearer to 1.0, 1.7
+or 2.5? When the check is content, take `tok` from the chapter and compute it for the validation
+plays with 0, 250, 1,000 and 4,000 merges; the solution has the four numbers.
 """
 
 import numpy as np

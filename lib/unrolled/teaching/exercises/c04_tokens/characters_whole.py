@@ -7,8 +7,6 @@ finished wait for the next chunk.
 
 The first byte of a character tells its length: below 128 one byte, from 192 on two, from 224 on
 three, from 240 on four. The others are from 128 to 191. Python's decoders are allowed, too.
-
-For example:
 """
 
 import codecs
@@ -42,6 +40,9 @@ def tests(rng):
     yield call([[240], [159], [152], [128]], hint="four bytes, one at a time")
     yield call([[226, 130], [172, 226], [130, 172]], hint="one ends and another begins")
     yield call([[240, 159, 152, 128, 195], [169]], hint="a whole character, then half of one")
+    yield call([[32, 195], [169, 32]], hint="spaces at the ends are characters")
+    yield call([[239, 187], [191, 97]], hint="a byte-order mark is a character, too")
+    yield call([[239, 191, 189], [195], [169]], hint="the text may hold the character � itself")
     text = "añ€😀 né字x"
     for _ in range(4):
         raw = [*"".join(rng.choice(list(text), 9)).encode()]
@@ -95,7 +96,27 @@ def ended(chunks):
     return out
 
 
+def cut_off(chunks):
+    """All bytes so far, without the broken characters at the end."""
+    so_far, out = b"", []
+    for chunk in chunks:
+        before = so_far.decode(errors="replace").rstrip("\ufffd")
+        so_far += bytes(chunk)
+        out.append(so_far.decode(errors="replace").rstrip("\ufffd").removeprefix(before))
+    return out
+
+
+def unmarked(chunks):
+    decoder = codecs.getincrementaldecoder("utf-8-sig")()
+    return [decoder.decode(bytes(chunk)) for chunk in chunks]
+
+
 wrong = {
+    "a real � at the end is taken for a broken character": cut_off,
+    "the byte-order mark at the beginning is dropped": unmarked,
+    "white space at the ends of a string is dropped": (
+        lambda chunks: [text.strip() for text in characters_whole(chunks)]
+    ),
     "each chunk is decoded alone: characters break into �": (
         lambda chunks: [bytes(chunk).decode(errors="replace") for chunk in chunks]
     ),

@@ -4,8 +4,6 @@ Write `longest_match(word, vocab)`. `vocab` is a list of tokens; one that begins
 for a piece inside of a word. Take the longest token with which the word begins, then the longest
 with which the rest begins (with `##` in front of it), and so on. Return the list of tokens. If at
 some point nothing fits, the *whole word* becomes `["[UNK]"]`. An empty word has no tokens.
-
-For example:
 """
 
 from unrolled.teaching.exercises.engine import call, swap
@@ -50,6 +48,9 @@ def tests(rng):
     yield call("unable", ["un", "una", "##able"], hint="it never goes back")
     yield call("hugé", ["h", "##u", "##g", "hug"], hint="an unknown letter at the end")
     yield call("aa", ["a", "##a", "aa"], hint="the longest, not the first in the list")
+    long = ["under", "understand", "##s", "##stand", "##standing", "##ing"]
+    yield call("understanding", long, hint="a token may be as long as you like")
+    yield call("understanding", [*long[:1], *long[2:]], hint="a long token inside of a word")
     for _ in range(4):
         letters = ["a", "b", "c"] if rng.integers(2) else ["a", "b"]
         yield call("".join(rng.choice(letters, 9)), VOCAB)

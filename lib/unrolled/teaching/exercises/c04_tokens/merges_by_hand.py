@@ -1,4 +1,4 @@
-r"""Three merges by hand
+r"""Two merges by hand
 
 A text has four different words: *abab* 4 times, *abc* 3 times, *bc* 5 times and *cab* 2 times.
 Learn byte-pair encoding from it, beginning with single letters. All neighbours count, so *abab*

@@ -6,10 +6,9 @@ wherever its pair stands, from left to right. Return the list of tokens. Joined,
 again.
 
 In "aaa" the merge of a and a joins the first two: the third a has lost its partner.
-
-For example:
 """
 
+from unrolled.data.bpe import learn_merges
 from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 1, 2
@@ -38,33 +37,38 @@ gets it.
 
 
 # %% tests
-PAIRS = [("a", "b"), ("ab", "c"), ("b", "c"), ("a", "a"), ("aa", "aa"), ("c", "ab")]
+def learnt(words, n_merges):
+    """The merges of a real training, as pairs of strings."""
+    merges = learn_merges({word.encode(): n for word, n in words.items()}, n_merges)
+    return [(a.decode(), b.decode()) for a, b in merges]
 
 
 def tests(rng):
     yield call("cabs", [("a", "b"), ("c", "ab")], visible=True)
     yield call("", [("a", "b")], hint="an empty word has no tokens")
-    bcx = [("c", "x"), ("b", "c"), ("a", "bc"), ("a", "b")]
-    yield call("abcx", bcx, hint="a merge needs its two parts; it is no word list")
+    abcx = learnt({"cx": 20, "bc": 10, "abc": 9, "ab": 5}, 4)  # c x, b c, a bc, a b
+    yield call("abcx", abcx, hint="a merge needs its two parts; it is no word list")
     yield call("a", [("a", "a")], hint="one letter")
     yield call("aaa", [("a", "a")], hint="pairs that overlap: from left to right")
     yield call("aaaaa", [("a", "a"), ("aa", "aa")], hint="pairs that overlap")
     yield call("abc", [("b", "c"), ("a", "b")], hint="the merge learnt first gets the letter")
+    yield call("baab", [("a", "b")], hint="b, a is another pair than a, b")
     yield call("abcab", [], hint="without merges, characters")
-    yield call("xaaab", [("a", "a"), ("a", "b"), ("aa", "ab")], hint="merges of merges")
+    aabb = learnt({"aa": 9, "ab": 7, "aaab": 4}, 3)  # a a, a b, aa ab
+    yield call("xaaab", aabb, hint="merges of merges")
     for _ in range(4):
+        drawn = ["".join(rng.choice(list("aabbc"), 6)) for _ in range(15)]
         word = "".join(rng.choice(list("aabbc"), 14))
-        order = rng.permutation(len(PAIRS))
-        yield call(word, [PAIRS[i] for i in order], hint="merges in another order")
+        yield call(word, learnt({w: drawn.count(w) for w in drawn}, 8), hint="learnt merges")
 
 
 # %% oracle
 def oracle(word, merges):
-    """Each token is written between bars, and a merge replaces a text."""
-    text = "".join(f"|{letter}|" for letter in word)
-    for a, b in merges:
-        text = text.replace(f"|{a}||{b}|", f"|{a + b}|")
-    return [token for token in text.split("|") if token]
+    """The library's way: again and again the pair whose merge was learnt first."""
+    from unrolled.data.bpe import BPETokenizer
+
+    tokenizer = BPETokenizer([(a.encode(), b.encode()) for a, b in merges], pattern="none")
+    return [tokenizer.vocab[i].decode() for i in tokenizer.encode(word)]
 
 
 # %% wrong
