@@ -32,8 +32,8 @@ def lowest_loss(contexts, targets):
 # %% explanation
 explanation = r"""
 After each context the best distribution is that of the counts, by chapter 2's derivation of
-maximum likelihood: $P(w \mid h) = \#(h\,w) / \#(h\,\bullet)$. The mean loss is then $-\frac1N
-\sum_{h,w} \#(h\,w) \ln P(w \mid h)$, the conditional entropy of this sample.
+maximum likelihood: the rows with this context and this target, divided by all rows with this
+context. The mean of $-\ln$ of that over all rows is the conditional entropy of this sample.
 
 Every row counts once, so a context that stands ten times weighs ten times as much as one that
 stands once. A network that is far above this number on a batch that it has seen a thousand times

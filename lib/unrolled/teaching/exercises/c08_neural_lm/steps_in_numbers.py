@@ -9,10 +9,10 @@ paper. **Predict** first.
   How long are the steps after a long time?
 - `largest_rate`: plain gradient descent on $f(w) = 10\, w^2$ moves away from the minimum if the
   rate is above this number. Which one?
-- `ghost`: Adam with $\eta = 0.1$ sees the gradient 1 in its first step and zeros in the next 999.
-  How far has the weight moved in the end?
-- `half_life`: AdamW with $\eta = 0.01$, a decay of $0.1$ and gradients of zero. After how many
-  steps is a weight for the first time smaller than half of what it was?
+- `ghost`: Adam with $\eta = 0.1$, $\beta_1 = 0.8$ and $\beta_2 = 0.999$ sees the gradient 1 in its
+  first step and zeros in the next 999. How far (a positive number) has the weight moved?
+- `half_life`: AdamW in torch's form with $\eta = 0.01$, a decay of $0.1$ and gradients of zero. After
+  how many steps is a weight for the first time smaller than half of what it was?
 """
 
 kind, level, points = "experiment", 2, 3
@@ -23,7 +23,7 @@ steps_in_numbers = {
     "rmsprop_first": 0.1,
     "momentum_steady": 2.0,
     "largest_rate": 0.1,
-    "ghost": 0.600551,
+    "ghost": 0.388438,
     "half_life": 693,
 }
 
@@ -38,8 +38,8 @@ Momentum's sum of a steady gradient grows to $g / (1 - \mu) = 20$, times 0.1.
 The gradient of $10\,w^2$ is $20\,w$, so a step multiplies $w$ by $1 - 20\,\eta$. Its size is
 below 1 as long as $\eta < 0.1$.
 
-After the first step Adam goes on: $\hat m_t = \frac{0.1 \cdot 0.9^{t-1}}{1 - 0.9^t}$ falls fast,
-and $\sqrt{\hat v_t}$ slowly. The steps add up to about six times the first one.
+After the first step Adam goes on: $\hat m_t = \frac{0.2 \cdot 0.8^{t-1}}{1 - 0.8^t}$ falls fast,
+and $\sqrt{\hat v_t}$ slowly. The steps add up to more than three times the first one.
 
 AdamW multiplies by $1 - 0.01 \cdot 0.1 = 0.999$ per step, and $0.999^{693} < \frac12 <
 0.999^{692}$.
@@ -66,7 +66,7 @@ def oracle():
     optim = torch.optim
     adam, rms = (path(kind, [0.003], lr=0.01) for kind in (optim.Adam, optim.RMSprop))
     steady = path(optim.SGD, [2.0] * 500, lr=0.1, momentum=0.9)
-    ghost = path(optim.Adam, [1.0] + [0.0] * 999, lr=0.1)
+    ghost = path(optim.Adam, [1.0] + [0.0] * 999, lr=0.1, betas=(0.8, 0.999))
     decayed = path(optim.AdamW, [0.0] * 1000, lr=0.01, weight_decay=0.1)
     rates = [k / 10_000 for k in range(500, 1500)]
     return {
@@ -96,8 +96,10 @@ wrong = {
     },
     "the slope of 10·w² is 20·w, not 10·w": {"largest_rate": 0.2},
     "this is the first step only; Adam's mean of gradients keeps pushing": {"ghost": 0.1},
-    "the steps do not shrink by 0.9 only: v shrinks too, and both are corrected": {"ghost": 1.0},
-    "the decay is multiplied by the rate: 0.1 % per step, not 10 %": {"half_life": 7},
+    "the steps do not shrink by 0.8 only: v shrinks too, and both are corrected": {"ghost": 0.5},
+    "this is where the weight is; how far it has moved is a positive number": {"ghost": -0.388438},
+    "this is the answer for β₁ = 0.9, as in the chapter": {"ghost": 0.600551},
+    "torch multiplies the decay by the rate: 0.1 % per step, not 10 %": {"half_life": 7},
     "1 − 0.001·t would be half after 500 steps; the share is taken of what is left": {
         "half_life": 500
     },
