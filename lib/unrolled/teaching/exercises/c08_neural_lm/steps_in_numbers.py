@@ -11,8 +11,8 @@ paper. **Predict** first.
   rate is above this number. Which one?
 - `ghost`: Adam with $\eta = 0.1$, $\beta_1 = 0.8$ and $\beta_2 = 0.999$ sees the gradient 1 in its
   first step and zeros in the next 999. How far (a positive number) has the weight moved?
-- `half_life`: AdamW in torch's form with $\eta = 0.01$, a decay of $0.1$ and gradients of zero. After
-  how many steps is a weight for the first time smaller than half of what it was?
+- `half_life`: AdamW in torch's form with $\eta = 0.01$, a decay of $0.1$ and gradients of zero.
+  After how many steps is a weight for the first time smaller than half of what it was?
 """
 
 kind, level, points = "experiment", 2, 3
