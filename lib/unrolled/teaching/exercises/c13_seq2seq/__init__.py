@@ -1,0 +1,8 @@
+"""Exercises of chapter 13, in the order of the book."""
+
+order = (
+    "step_by_hand",
+    "read_memory",
+    "additive_scores",
+    "crossings",
+)
