@@ -170,7 +170,10 @@ def arrows(model: Seq2Seq, pairs: Sequence[tuple[int, int]]) -> dict:
     )
     where = weights[rows, step].argmax(-1)[right] - changed[right]
     shares = {"answers": right, "points": where == 0, "late": where == 1}
-    return {name: round(100 * share.float().mean().item(), 1) for name, share in shares.items()}
+    return {
+        name: round(100 * share.sum().item() / max(1, len(share)), 1)
+        for name, share in shares.items()
+    }
 
 
 def trained(arm: Arm, seed: int) -> dict:

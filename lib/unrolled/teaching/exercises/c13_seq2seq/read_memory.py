@@ -17,7 +17,7 @@ outputs = ("contexts", "weights")
 
 # %% solution
 def read_memory(s, H, mask):
-    """Contexts (B, D) and weights (B, S) of states s (B, D) and memories H (B, S, D)."""
+    """Contexts (B, D), weights (B, S) of s (B, D) and H (B, S, D)."""
     scores = (H @ s[:, :, None])[:, :, 0]  # (B, S)
     scores = np.where(mask, scores, -np.inf)
     top = scores.max(axis=1, keepdims=True, initial=-1e300)
