@@ -15,6 +15,7 @@ import lzma
 import sys
 import tempfile
 import zipfile
+from importlib import import_module
 from pathlib import Path
 
 from build import TEXTS, fetch_wheel
@@ -54,8 +55,7 @@ def main() -> None:
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(folder)
         sys.path.insert(0, folder)
-        from num2words import num2words as spell
-
+        spell = import_module("num2words").num2words  # of the wheel, not of the environment
         text = sections(spell).encode()
         data = lzma.compress(text, preset=9 | lzma.PRESET_EXTREME)
         target = TEXTS / "number_words.xz"
