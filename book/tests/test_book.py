@@ -151,7 +151,8 @@ def test_print_has_the_still_and_no_controls(name, open_page):
     page.emulate_media(media="print")
     try:
         for figure in page.query_selector_all(".u-explore"):
-            assert figure.query_selector(".u-frame > *").is_visible()
+            still = figure.query_selector(".u-still > *") or figure.query_selector(".u-frame > *")
+            assert still.is_visible()
             assert not [c for c in figure.query_selector_all("input, button") if c.is_visible()]
         assert not page.is_visible(".bd-header-article")
         assert not page.is_visible(".bd-sidebar")
