@@ -229,3 +229,18 @@ def test_what_a_head_is_worth_is_measured_for_each_kind(short_lines):
     given = line_ends.edited(tokens, NEWLINE, SPACE)[0]
     chance = rest(given)[:, -1].softmax(-1)[:, NEWLINE].mean().item()
     assert found["heads"][-1]["line_end"]["given"] == pytest.approx(chance)
+
+
+def test_the_record_has_the_small_models_beside_the_large_one(monkeypatch):
+    size = {"d_model": 8, "context_length": 96}
+    monkeypatch.setattr(line_ends, "N_WINDOWS", 30)
+    monkeypatch.setattr(line_ends, "N_PLACES", 5)
+    monkeypatch.setattr(line_ends.trained, "load", lambda name: tiny(1, 2, vocab_size=70, **size))
+    monkeypatch.setattr(ablation, "language_model",
+                        lambda vocab, seed: tiny(1, 2, seed, vocab_size=vocab, **size))  # fmt: skip
+    result = line_ends.run(seeds=(3, 5), n_steps=2)
+    metrics = json.loads(json.dumps(result))["metrics"]
+    assert [model["seed"] for model in metrics["small"]] == [3, 5] == result["seeds"]
+    for model in (metrics["large"], *metrics["small"]):
+        assert [row["head"] for row in model["heads"]] == [[0, 0], [0, 1]]
+    assert metrics["small"][0]["whole"] != metrics["small"][1]["whole"]

@@ -28,7 +28,7 @@ from unrolled.training.fit import fit
 Head = tuple[int, int]  # layer, head; both from 0
 
 HABITS = ("itself", "one back", "word start", "spaces", "line ends", "same letter", "after same")
-WINDOW, BATCH_SIZE = 96, 16
+CORPUS, WINDOW, BATCH_SIZE, N_STEPS = "shakespeare-small", 96, 16, 2000
 
 
 @torch.no_grad()
@@ -152,9 +152,9 @@ def ablate(model: TransformerLM, tokens: np.ndarray, start: int) -> dict:
 
 def run(
     seeds: Sequence[int] = (0, 1, 2),
-    n_steps: int = 2000,
+    n_steps: int = N_STEPS,
     n_characters: int = 20_000,
-    corpus: str = "shakespeare-small",
+    corpus: str = CORPUS,
 ) -> dict:
     """A record's fields: `metrics` has one row in `models` for each seed.
 
