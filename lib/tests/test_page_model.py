@@ -80,3 +80,13 @@ def test_what_is_shown_names_the_file_and_says_what_it_is_where_it_cannot_run(di
     assert '</script>"' not in bundle["text/html"]
     assert "What it says." in bundle["text/html"]
     assert "web book" in bundle["text/plain"]
+
+
+def test_the_knobs_come_with_a_script_and_a_class_of_their_own(displayed):
+    page_model.show("any", "a")
+    page_model.show("any", "a", knobs=True)
+    plain, with_knobs = (bundle["text/html"] for bundle in displayed)
+    assert "u-model-sampling" in with_knobs
+    assert "repetition_penalty" in with_knobs
+    assert "repetition_penalty" not in plain
+    assert with_knobs.count("<figure") == with_knobs.count("</figure>") == 1

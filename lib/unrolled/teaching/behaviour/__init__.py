@@ -11,6 +11,7 @@ from unrolled.teaching.behaviour.averages import check_perplexity
 from unrolled.teaching.behaviour.beginnings import check_initial_loss
 from unrolled.teaching.behaviour.models import check_batch, check_causal
 from unrolled.teaching.behaviour.nearest import check_neighbours
+from unrolled.teaching.behaviour.nucleus import check_top_p
 from unrolled.teaching.behaviour.order import check_order, check_permutation
 from unrolled.teaching.behaviour.padding import check_padding
 from unrolled.teaching.behaviour.reading import check_cache, check_source
@@ -34,5 +35,6 @@ __all__ = [
     "check_round_trip",
     "check_shift",
     "check_source",
+    "check_top_p",
     "check_units",
 ]

@@ -29,8 +29,8 @@ def seconds(model: TransformerLM, n: int, *, cache: bool) -> float:
 
 
 def run(*, seeds: Sequence[int] = SEEDS, lengths: Sequence[int] = LENGTHS) -> dict:
-    """A record's fields: a row of `metrics["rows"]` for each length and seed: "cached" and "uncached"
-    are seconds."""
+    """A record's fields: `metrics["rows"]` has "length", "seed", and the seconds "cached" and
+    "uncached"."""
     rows = []
     for seed in seeds:
         torch.manual_seed(seed)

@@ -50,7 +50,7 @@ def contexts(tokens: np.ndarray, seed: int, n: int = N_TEXTS) -> Tensor:
 
 
 def continued(model: TransformerLM, method: str, human: Tensor, seed: int) -> Tensor:
-    """Prompt and new characters (B, PROMPT + N_NEW) of one method; human: those of the test text."""
+    """Prompt and new characters (B, PROMPT + N_NEW); human: the same of the test text."""
     prompt = human[:, :PROMPT]
     if method == HUMAN:
         return human
@@ -67,6 +67,7 @@ def nats(model: TransformerLM, texts: Tensor) -> Tensor:
 
 
 def n_grams(text: str, n: int = N_GRAM) -> list[str]:
+    """All n characters in a row that the text holds, in order."""
     return [text[i : i + n] for i in range(len(text) - n + 1)]
 
 

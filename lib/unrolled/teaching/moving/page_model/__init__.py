@@ -2,7 +2,7 @@
 
 `pack` writes the model into one small file with eight bits for each weight; `show` puts its frame
 into a page. `page_model.js`, written into the page, is the forward pass in JavaScript, one token at
-a time with a cache of keys and values.
+a time with a cache of keys and values. `sampling.js` adds the knobs of `training.samplers`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
 from unrolled.teaching import figures
-from unrolled.teaching.moving.embed import embed
+from unrolled.teaching.moving.embed import embed, with_script
 
 # The configuration that the forward pass in the page can compute.
 SUPPORTED = {
@@ -27,10 +27,7 @@ SUPPORTED = {
     "bias": False, "tie_embeddings": True, "embedding_norm": False, "window": None,
     "scale_embedding": False, "scale_scores": True, "scale_logits": False,
 }  # fmt: skip
-PLACE = (
-    "In the web book the model itself runs here: type a text, and see what it expects next and what"
-    " it attends to."
-)
+PLACE = "In the web book the model itself runs here: type a text, and see what it expects next{}."
 
 
 def pack(model: TransformerLM, vocab: tuple[str, ...]) -> bytes:
@@ -87,22 +84,28 @@ def unpack(data: bytes) -> tuple[TransformerLM, tuple[str, ...]]:
     return model.eval(), tuple(header["vocab"])
 
 
-def show(name: str, prompt: str, *, caption: str = "", longest: int = 120) -> None:
+def show(
+    name: str, prompt: str, *, caption: str = "", longest: int = 120, knobs: bool = False
+) -> None:
     """Display the frame in which the model of the file `name`.bin runs in the web book.
 
     A notebook, which does not have the file, shows a sentence instead. longest: the number of
-    characters that the page reads, at most the length the model was trained on.
+    characters that the page reads, at most the length the model was trained on. knobs: show what
+    the settings of `Sampling` leave of the distribution, in place of the attention.
     """
     from IPython.display import display
 
     here = Path(__file__)
+    more = ", and what the knobs make of it" if knobs else " and what it attends to"
     markup = embed(
-        "u-model",
-        f'<p class="u-model-place">{PLACE}</p>',
+        "u-model u-model-sampling" if knobs else "u-model",
+        f'<p class="u-model-place">{PLACE.format(more)}</p>',
         data={"file": f"{name}.bin", "prompt": prompt, "longest": longest},
         style=here.with_name("page_model.css"),
         script=here.with_name("page_model.js"),
         caption=figures.figcaption(caption),
     )
+    if knobs:
+        markup = with_script(markup, "", here.with_name("sampling.js"))
     plain = f"[The model {html.escape(name)} runs here in the web book.]\n{caption}".strip()
     display({"text/html": markup, "text/plain": plain}, raw=True)

@@ -145,11 +145,13 @@
         row.dataset.p = p;
         return row;
       }));
+      figure.dispatchEvent(new CustomEvent("read", { detail: { logits, tokens: seen.map((c) => ids[c]), vocab } }));
       look();
       if (unknown.length) says.textContent += ` Left out, for the model has no such sign: ${unknown.join(" ")}`;
     };
     const write = () => {
-      const t = Number(find(".u-t").value), probs = softmax(logits.map((z) => z / t));
+      const tokens = seen.map((c) => ids[c]), heated = () => logits.map((z) => z / Number(find(".u-t").value));
+      const probs = figure.choose ? figure.choose(logits, tokens) : softmax(heated());
       let r = Math.random(), i = 0;
       while (i < probs.length - 1 && (r -= probs[i]) > 0) i++;
       area.value += vocab[i];
