@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 from unrolled.teaching.experiments import _c08_words as shared
-from unrolled.teaching.experiments import c08_context, c08_unseen, record
+from unrolled.teaching.experiments import c08_context, c08_longer, c08_unseen, record
 from unrolled.teaching.experiments._c08_words import Net, fresh, log_probs, train, words
 
 
@@ -125,3 +125,12 @@ def test_a_longer_context_adds_a_block_to_the_hidden_layer_and_nothing_else():
     assert [row["context"] for row in counting] == [1, 2, 4]
     assert all(row["test_perplexity"] < words().vocab_size for row in [*rows, *counting])
     assert json.dumps(result, allow_nan=False)
+
+
+def test_the_longer_training_searches_its_rates_with_all_of_its_steps():
+    result = c08_longer.run(seeds=(3,), lengths=(2,), lrs=(1e-3, 1e-2), n_steps=3)
+    assert result["config"]["n_steps"] == result["config"]["search_steps"] == 3
+    found = {f["lr"]: f["valid_perplexity"] for f in result["config"]["searches"][0]["search"]}
+    (row,) = result["metrics"]["rows"]
+    assert row["lr"] == min(found, key=found.get)
+    assert c08_longer.N_STEPS == 3000
