@@ -1,0 +1,176 @@
+"""The Vision Transformer against convolutions, published sizes and the library `transformers`."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional as F
+from torch.testing import assert_close
+from unrolled.models.transformer_config import TransformerConfig
+from unrolled.models.vit import VIT_B16, VisionTransformer, patches
+from unrolled.training.fit import FitConfig, cross_entropy, fit, per_target
+
+B, C, P, DOWN, ACROSS, D, H, HIDDEN, LAYERS, CLASSES = 2, 3, 5, 2, 3, 14, 7, 11, 2, 13
+HEIGHT, WIDTH, N = P * DOWN, P * ACROSS, DOWN * ACROSS
+DTYPE = torch.float64
+
+
+def close(got, expected, tolerance=1e-12):
+    assert_close(got, expected, rtol=0, atol=tolerance)
+
+
+def config(**changes) -> TransformerConfig:
+    sizes = {"d_model": D, "n_layers": LAYERS, "n_heads": H, "d_ff": HIDDEN}
+    return TransformerConfig(
+        **sizes | {"context_length": N + 1, "activation": "gelu", "init_std": 0.5} | changes
+    )
+
+
+def vision(**changes) -> VisionTransformer:
+    return VisionTransformer(
+        config(**changes), image_size=(HEIGHT, WIDTH), patch_size=P, n_classes=CLASSES
+    ).eval()
+
+
+def images() -> torch.Tensor:
+    return torch.randn(B, C, HEIGHT, WIDTH)
+
+
+# --- patches -------------------------------------------------------------------------------------
+
+
+def test_patches_by_hand():
+    image = torch.arange(8.0).view(1, 1, 2, 4)  # rows 0 1 2 3 and 4 5 6 7
+    close(patches(image, 2), torch.tensor([[[0.0, 1, 4, 5], [2, 3, 6, 7]]]), 0)
+    two = torch.cat([image, 10 * image], 1)  # the second channel follows within the patch
+    close(patches(two, 2)[0, 0], torch.tensor([0.0, 1, 4, 5, 0, 10, 40, 50]), 0)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    size=st.integers(1, 4), down=st.integers(1, 3), across=st.integers(1, 3), n=st.integers(1, 3)
+)
+def test_patches_are_torchs_and_a_map_of_them_is_a_convolution(size, down, across, n):
+    x = torch.randn(2, n, size * down, size * across)
+    close(patches(x, size), F.unfold(x, size, stride=size).transpose(1, 2), 0)
+    kernel = torch.randn(7, n, size, size)
+    by_convolution = F.conv2d(x, kernel, stride=size).flatten(2).transpose(1, 2)
+    close(patches(x, size) @ kernel.flatten(1).T, by_convolution)
+
+
+# --- the model -----------------------------------------------------------------------------------
+
+
+def load_transformers(theirs, ours: VisionTransformer) -> None:
+    """Copy the weights of a ViTForImageClassification."""
+    embeddings, state = theirs.vit.embeddings, {}
+    projection = embeddings.patch_embeddings.projection
+    state["embedding.weight"] = projection.weight.flatten(1)
+    state["embedding.bias"] = projection.bias
+    state["class_token"] = embeddings.cls_token[0, 0]
+    state["stack.position.weight"] = embeddings.position_embeddings[0]
+    names = {
+        "layernorm_before": "norm_attention", "layernorm_after": "norm_feed_forward",
+        "mlp.fc1": "feed_forward.up", "mlp.fc2": "feed_forward.down", "attention": "attention",
+    }  # fmt: skip
+    for i, layer in enumerate(theirs.vit.layers):
+        for theirs_name, our_name in names.items():
+            for name, tensor in layer.get_submodule(theirs_name).state_dict().items():
+                state[f"stack.blocks.{i}.{our_name}.{name}"] = tensor
+    for kind in ("weight", "bias"):
+        state[f"stack.final_norm.{kind}"] = getattr(theirs.vit.layernorm, kind)
+        state[f"head.{kind}"] = getattr(theirs.classifier, kind)
+    ours.load_state_dict(state)
+
+
+def test_logits_and_gradients_are_those_of_transformers(transformers):
+    theirs = transformers.ViTForImageClassification(
+        transformers.ViTConfig(
+            hidden_size=D, num_hidden_layers=LAYERS, num_attention_heads=H, layer_norm_eps=1e-5,
+            intermediate_size=HIDDEN, image_size=(HEIGHT, WIDTH), patch_size=P, num_channels=C,
+            num_labels=CLASSES, attn_implementation="sdpa",
+        )
+    ).double().eval()  # fmt: skip
+    for parameter in theirs.parameters():
+        nn.init.normal_(parameter, std=0.4)
+    ours = vision()
+    load_transformers(theirs, ours)
+    x, results = images().requires_grad_(), []
+    for logits in (ours(x), theirs(x).logits):
+        weights = torch.linspace(-1, 2, logits.numel()).view_as(logits)
+        results.append((logits, *torch.autograd.grad((weights * logits).sum(), x)))
+    assert results[0][0].shape == (B, CLASSES)
+    for got, expected in zip(*results, strict=True):
+        close(got, expected, 1e-11)
+
+
+def test_vit_b16_has_as_many_parameters_as_published():
+    with torch.device("meta"):
+        model = VisionTransformer(
+            VIT_B16, image_size=(224, 224), patch_size=16, n_classes=1000
+        )  # fmt: skip
+    assert sum(p.numel() for p in model.parameters()) == 86_567_656
+    assert VIT_B16.context_length == 197
+
+
+def test_only_the_class_token_is_read_and_it_reads_every_patch():
+    model, x = vision(), images().requires_grad_()
+    close(model(x), model.logits(model.hidden(x)[:, 0]), 0)
+    moved = torch.autograd.grad(model(x)[0].square().sum(), x)[0]
+    assert (patches(moved, P)[0].abs().amax(-1) > 1e-6).all()  # every patch of the first image
+    assert not moved[1].any()  # and nothing of the other
+
+
+def test_without_positions_the_order_of_patches_does_not_matter():
+    x = images()
+    shuffled = torch.cat([x[..., P:], x[..., :P]], -1)  # whole columns of patches moved
+    without, with_positions = vision(position="none"), vision()
+    close(without(shuffled), without(x), 1e-11)
+    assert (with_positions(shuffled) - with_positions(x)).abs().max() > 0.01
+
+
+def test_gradients_are_those_of_finite_differences():
+    model = VisionTransformer(
+        config(d_model=6, n_heads=2, d_ff=5, n_layers=1, context_length=3), image_size=(2, 4),
+        patch_size=2, n_classes=3, n_channels=1,
+    )  # fmt: skip
+    nn.init.normal_(model.class_token)
+    assert torch.autograd.gradcheck(model, torch.randn(2, 1, 2, 4, requires_grad=True))
+
+
+def test_it_learns_where_a_bright_patch_stands():
+    """Positions alone tell the classes apart."""
+    model = vision(init_std=0.02).float()
+    labels = torch.arange(N)
+    squares = torch.zeros(N, N, C * P * P)
+    squares[labels, labels] = 1.0
+    x = (
+        squares.view(N, DOWN, ACROSS, C, P, P)
+        .permute(0, 3, 1, 4, 2, 5)
+        .reshape(N, C, HEIGHT, WIDTH)
+    )
+    config = FitConfig(n_steps=150, lr=1e-2, seed=0)
+    fit(model, [(x, labels)], config, loss=per_target(cross_entropy), progress=False)
+    assert (model.eval()(x.float()).argmax(-1) == labels).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: patches(torch.zeros(1, 3, 4), 2), r"\(B, C, height, width\), got \(1, 3, 4\)"),
+        (lambda: patches(torch.zeros(1, 3, 4, 5), 2), "2 × 2 do not tile 4 × 5"),
+        (lambda: patches(torch.zeros(1, 3, 4, 5), 0), "size must be at least 1, got 0"),
+        (lambda: vision(context_length=N), f"context_length={N + 1}.* got None and {N}"),
+        (lambda: vision(vocab_size=7), "vocab_size=None .* got 7"),
+        (lambda: VisionTransformer(config(), image_size=(9, 15), patch_size=5, n_classes=2),
+         "5 × 5 do not tile 9 × 15"),
+        (lambda: vision()(torch.zeros(1, C, WIDTH, HEIGHT)),
+         r"expected images \(B, 3, 10, 15\), got \(1, 3, 15, 10\)"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused_with_the_numbers(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
