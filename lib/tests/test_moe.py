@@ -1,0 +1,289 @@
+"""Mixtures of experts against loops, transformers' Mixtral, and balance worked by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.testing import assert_close
+from unrolled.models.block import Block
+from unrolled.models.moe import FORMS, MixtureOfExperts, balance_loss, routings, with_balance
+from unrolled.models.transformer import TransformerLM
+from unrolled.models.transformer_config import TransformerConfig
+from unrolled.training.fit import FitConfig, fit, next_token_loss
+
+B, T, D, HIDDEN, E, V = 3, 7, 5, 11, 4, 13
+DTYPE = torch.float64
+
+
+def close(got, expected, tolerance=1e-12):
+    assert_close(got, expected, rtol=0, atol=tolerance)
+
+
+def mixture(**changes) -> MixtureOfExperts:
+    layer = MixtureOfExperts(**{"d_model": D, "d_ff": HIDDEN, "n_experts": E} | changes)
+    for parameter in layer.parameters():
+        nn.init.normal_(parameter, std=0.7)
+    return layer
+
+
+def config(**changes) -> TransformerConfig:
+    sizes = {"vocab_size": V, "d_model": 2 * D, "n_layers": 2, "n_heads": 2, "context_length": T}
+    return TransformerConfig(**sizes | {"d_ff": HIDDEN, "init_std": 0.3} | changes)
+
+
+def with_experts(**options) -> TransformerLM:
+    model = TransformerLM(config())
+    for block in model.stack.blocks:
+        block.feed_forward = mixture(d_model=2 * D, **options)
+    return model
+
+
+# --- the layer -----------------------------------------------------------------------------------
+
+
+def test_the_layer_and_its_gradients_are_those_of_mixtral(transformers):
+    from transformers.models.mixtral.modeling_mixtral import MixtralSparseMoeBlock
+
+    theirs = MixtralSparseMoeBlock(
+        transformers.MixtralConfig(
+            hidden_size=D, intermediate_size=HIDDEN, num_local_experts=E, num_experts_per_tok=2
+        )
+    ).double()
+    ours = mixture()
+    with torch.no_grad():
+        theirs.gate.weight.copy_(ours.router.weight)
+        for i, expert in enumerate(ours.experts):
+            theirs.experts.gate_up_proj[i] = expert.up.weight  # both have the gate's rows first
+            theirs.experts.down_proj[i] = expert.down.weight
+    x, results = torch.randn(B, T, D, requires_grad=True), []
+    for output, router in ((ours(x), ours.router), (theirs(x), theirs.gate)):
+        weights = torch.linspace(-1, 2, output.numel()).view_as(output)
+        loss = (weights * output).sum()
+        results.append((output, *torch.autograd.grad(loss, [x, router.weight])))
+    for got, expected in zip(*results, strict=True):
+        close(got, expected, 2e-5)  # theirs has the router's softmax in float32
+
+
+@pytest.mark.parametrize("top_k", [1, 2, 3])
+@pytest.mark.parametrize("capacity_factor", [None, 0.6])
+def test_the_layer_is_a_loop_over_tokens(top_k, capacity_factor):
+    layer = mixture(top_k=top_k, capacity_factor=capacity_factor, activation="relu", bias=True)
+    x = torch.randn(B, T, D)
+    tokens, expected = x.flatten(0, 1), torch.zeros(B * T, D)
+    probs = (tokens @ layer.router.weight.T).softmax(-1)
+    capacity = math.inf if capacity_factor is None else math.ceil(0.6 * top_k * B * T / E)
+    room = [capacity] * E
+    for choice in range(top_k):
+        for n, p in enumerate(probs):
+            chosen = p.sort(descending=True)
+            i, w = int(chosen.indices[choice]), chosen.values[choice]
+            w = w / chosen.values[:top_k].sum() if top_k > 1 else w
+            if room[i] > 0:
+                room[i] -= 1
+                expected[n] += w * layer.experts[i](tokens[n])
+    close(layer(x).flatten(0, 1), expected)
+
+
+def test_routing_by_hand():
+    """Logits ln 4, ln 3, ln 2, ln 1: p = .4, .3, .2, .1, and over the first two 4/7 and 3/7."""
+    layer = MixtureOfExperts(1, 1, n_experts=4)
+    with torch.no_grad():
+        layer.router.weight.copy_(torch.tensor([[4.0], [3], [2], [1]]).log())
+    routing = layer.route(torch.ones(1, 1))
+    close(routing.probs, torch.tensor([[0.4, 0.3, 0.2, 0.1]]))
+    assert routing.experts.tolist() == [[0, 1]]
+    close(routing.weights, torch.tensor([[4 / 7, 3 / 7]]))
+    layer.renormalise = False
+    close(layer.route(torch.ones(1, 1)).weights, torch.tensor([[0.4, 0.3]]))
+
+
+def test_first_choices_are_served_before_second_ones():
+    """Four tokens want 0 and then 1, two want 1 and then 0; each expert takes three in all."""
+    layer = MixtureOfExperts(2, 1, n_experts=2, capacity_factor=0.5)
+    with torch.no_grad():
+        layer.router.weight.copy_(torch.eye(2))
+    zero, one = [2.0, 1.0], [1.0, 2.0]
+    routing = layer.route(torch.tensor([zero, zero, one, zero, zero, one]))
+    assert routing.kept[:, 0].tolist() == [True, True, True, True, False, True]
+    assert routing.kept[:, 1].tolist() == [True, False, False, False, False, False]
+
+
+def test_what_finds_every_expert_full_gets_zero_and_keeps_its_way_past():
+    layer = mixture(top_k=1, capacity_factor=1 / 100)  # ⌈0.05⌉: one token for each expert
+    x = torch.randn(B, T, D)
+    output, kept = layer(x).flatten(0, 1), layer.route(x.flatten(0, 1)).kept[:, 0]
+    assert 0 < kept.sum() <= E
+    assert not output[~kept].any()
+    assert output[kept].any(-1).all()
+
+
+def test_a_large_capacity_changes_nothing():
+    layer, x = mixture(), torch.randn(B, T, D)
+    unlimited = layer(x)
+    layer.capacity_factor = E / layer.top_k  # C = N
+    close(layer(x), unlimited, 0)
+
+
+def test_with_a_capacity_a_token_feels_later_ones():
+    """Token 0's second choice is kept only while no later first choice has filled the expert."""
+    layer = mixture(d_model=2, n_experts=2, capacity_factor=0.5)  # C = ⌈N/2⌉
+    with torch.no_grad():
+        layer.router.weight.copy_(torch.eye(2))
+    zero, one = [2.0, 1.0], [1.0, 2.0]
+    calm, busy = torch.tensor([[zero, zero, zero, zero], [zero, one, one, zero]])
+    assert (layer(calm[None])[0, 0] - layer(busy[None])[0, 0]).abs().max() > 1e-3
+    layer.capacity_factor = None
+    close(layer(calm[None])[0, 0], layer(busy[None])[0, 0], 0)
+
+
+@settings(max_examples=15, deadline=None)
+@given(n=st.integers(0, 9), experts=st.integers(2, 6), top_k=st.integers(1, 2))
+def test_experts_that_are_equal_make_a_feed_forward_layer(n, experts, top_k):
+    layer = mixture(n_experts=experts, top_k=top_k)
+    for expert in layer.experts[1:]:
+        expert.load_state_dict(layer.experts[0].state_dict())
+    x = torch.randn(n, D)
+    weight = layer.route(x).weights.sum(-1, keepdim=True)  # 1 for k = 2, the largest p for k = 1
+    close(layer(x), weight * layer.experts[0](x))
+
+
+def test_it_is_a_feed_forward_layer_of_a_block():
+    block = Block(config(vocab_size=None), causal=True)
+    x = torch.randn(B, T, 2 * D)
+    block.feed_forward = mixture(d_model=2 * D)
+    attended = x + block.attention(block.norm_attention(x), causal=True)
+    close(block(x), attended + block.feed_forward(block.norm_feed_forward(attended)))
+
+
+@pytest.mark.parametrize("top_k", [1, 2])
+def test_gradients_are_those_of_finite_differences(top_k):
+    layer, x = mixture(top_k=top_k), torch.randn(T, D)
+    names, parameters = zip(*layer.named_parameters(), strict=True)
+
+    def f(x, *parameters):
+        output = torch.func.functional_call(layer, dict(zip(names, parameters, strict=True)), x)
+        return output, balance_loss(*layer.route(x)[:2])
+
+    assert torch.autograd.gradcheck(f, (x.requires_grad_(), *parameters))
+
+
+def test_the_router_learns_from_the_weights_of_its_experts():
+    for options in ({"top_k": 1}, {"top_k": 2}):
+        layer = mixture(**options)
+        layer(torch.randn(T, D)).sum().backward()
+        assert layer.router.weight.grad.abs().max() > 1e-3
+
+
+# --- balance -------------------------------------------------------------------------------------
+
+
+def test_balance_by_hand():
+    """Three of five tokens choose expert 0 at .52, two choose expert 1 at 1: f = .6, .4,
+    P = .312, .688, and 2 (.6 · .312 + .4 · .688) = .9248, below the even 1.
+    """
+    probs = torch.tensor([[0.52, 0.48]] * 3 + [[0.0, 1.0]] * 2)
+    experts = probs.argmax(-1, keepdim=True)
+    close(balance_loss(probs, experts), torch.tensor(0.9248))
+    both = probs.sort(descending=True).indices  # every token takes both: f = 1/2, 1/2
+    close(balance_loss(probs, both), torch.tensor(1.0))
+    close(balance_loss(probs, both, form="mixtral"), torch.tensor(2.0))
+
+
+@settings(max_examples=15, deadline=None)
+@given(n=st.integers(1, 9), experts=st.integers(2, 6), top_k=st.integers(1, 2))
+def test_a_router_that_is_even_costs_1_or_k_and_one_that_collapsed_costs_E(n, experts, top_k):
+    even = torch.full((n, experts), 1 / experts)
+    chosen = torch.stack([torch.randperm(experts)[:top_k] for _ in range(n)])
+    close(balance_loss(even, chosen), torch.tensor(1.0))
+    close(balance_loss(even, chosen, form="mixtral"), torch.tensor(float(top_k)))
+    one = torch.eye(experts)[:1].expand(n, -1)
+    close(balance_loss(one, torch.zeros(n, 1).long()), torch.tensor(float(experts)))
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_mixtrals_form_is_that_of_transformers(transformers, masked):
+    from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_func
+
+    logits, mask = torch.randn(B * T, E), torch.rand(B, T) < 0.6 if masked else None
+    probs = logits.softmax(-1)
+    ours = balance_loss(
+        probs, probs.topk(2).indices, form="mixtral", mask=mask.flatten() if masked else None
+    )
+    theirs = load_balancing_loss_func((logits,), E, 2, mask)
+    close(ours, theirs.double(), 1e-6)  # theirs adds up in float32
+
+
+def test_layers_that_lean_to_opposite_sides_are_not_balanced(transformers):
+    """Averaged over layers first, as transformers does, the two collapsed layers look even."""
+    from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_func
+
+    to_0 = torch.tensor([[9.0, 0.0]]).expand(T, -1)
+    layers = to_0, to_0.flip(-1)
+    ours = [balance_loss(x.softmax(-1), x.argmax(-1, keepdim=True)) for x in layers]
+    assert min(ours) > 1.99
+    close(load_balancing_loss_func(layers, 2, 1).double(), torch.tensor(1.0), 1e-6)
+
+
+def test_the_loss_for_fit_adds_the_mean_balance_of_the_layers():
+    from unrolled.training.batch_iterator import to_device
+
+    model, tokens = with_experts(), torch.randint(V, (B, T + 1))
+    batch = to_device((tokens[:, :-1], tokens[:, 1:]), torch.device("cpu"), DTYPE)
+    total, weight = next_token_loss(model, batch)
+    with routings(model) as records:
+        model(tokens[:, :-1])
+    assert [tuple(r.experts.shape) for r in records] == [(B * T, 2)] * 2
+    balance = sum(balance_loss(r.probs, r.experts) for r in records) / 2
+    got, same = with_balance(next_token_loss, 0.3)(model, batch)
+    assert same == weight == B * T
+    close(got / weight, total / weight + 0.3 * balance)
+    assert all(block.feed_forward.recorded is None for block in model.stack.blocks)
+
+
+def test_the_balance_term_spreads_tokens_that_would_crowd_on_one_expert():
+    tokens = torch.arange(T + 1).expand(B, -1) + torch.arange(B)[:, None]
+    batches, loads = [(tokens[:, :-1] % V, tokens[:, 1:] % V)], {}
+    for coefficient in (0.0, 1.0):
+        torch.manual_seed(3)
+        model = with_experts(top_k=1)
+        with torch.no_grad():
+            for block in model.stack.blocks:
+                block.feed_forward.router.weight[0].fill_(0.0)
+                block.feed_forward.router.weight[1:].mul_(0.01)
+                block.norm_feed_forward.bias.fill_(1.0)
+                block.feed_forward.router.weight[0].fill_(0.3)  # all begin at expert 0
+        loss = with_balance(next_token_loss, coefficient)
+        fit(model, batches, FitConfig(n_steps=80, lr=1e-2), loss=loss, progress=False)
+        with routings(model) as records:
+            model(batches[0][0])
+        shares = [torch.bincount(r.experts[:, 0], minlength=E) / (B * T) for r in records]
+        loads[coefficient] = max(float(share.max()) for share in shares)
+    assert loads[0.0] > 0.9
+    assert loads[1.0] < 0.6
+
+
+# --- errors --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: mixture(top_k=5), "top_k must be at least 1 and at most 4, got 5"),
+        (lambda: mixture(n_experts=0), "n_experts must be at least 1, got 0"),
+        (lambda: mixture(capacity_factor=0), "capacity_factor must be above 0, got 0"),
+        (lambda: mixture(top_k=1, renormalise=True), "top_k=1 leaves the router without a grad"),
+        (lambda: balance_loss(torch.ones(1, 1), torch.zeros(1, 1).long(), form="gshard"),
+         f"form must be one of {', '.join(FORMS)}, got 'gshard'"),
+        (lambda: with_balance(next_token_loss, -1.0), "coefficient must be at least 0, got -1.0"),
+        (lambda: with_balance(lambda *_: (0.0, 1.0))(nn.Linear(2, 2), None),
+         "Linear has no MixtureOfExperts"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused_with_the_numbers(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
