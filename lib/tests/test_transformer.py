@@ -47,6 +47,7 @@ VARIANTS = {
     "gated": {"bias": False, "activation": "swiglu", "window": 2, "position": "alibi"},
     "embedding norm": {"embedding_norm": True, "norm": "rms", "tie_embeddings": False},
     "narrow heads": {"head_dim": 10, "position": "rotary", "rotary_dim": 6},
+    "parallel": {"parallel": True, "position": "rotary-interleaved", "n_kv_heads": 1},
     "2017": {"norm_first": False, "position": "sinusoidal", "scale_embedding": True},
     "t5": {"norm": "rms", "position": "relative", "scale_scores": False, "scale_logits": True,
            "n_buckets": 8, "max_distance": 6},
@@ -106,6 +107,7 @@ def test_a_configuration_cannot_be_changed_but_replaced():
     ("changes", "message"),
     [
         ({"n_heads": 5}, "n_heads=5 does not divide d_model=12"),
+        ({"parallel": True, "norm_first": False}, "parallel=True needs norm_first=True"),
         ({"n_kv_heads": 2}, "n_kv_heads=2 does not divide n_heads=3"),
         ({"norm_first": "post"}, "norm_first must be one of True, False, got 'post'"),
         ({"norm": "batch"}, "norm must be one of layer, rms, got 'batch'"),
@@ -769,6 +771,7 @@ def test_every_setting_changes_the_model():
         "vocab_size": ({}, 29), "d_model": ({}, 24), "n_layers": ({}, 3), "n_heads": ({}, 2),
         "n_kv_heads": ({}, 1), "head_dim": ({}, 6), "d_ff": ({}, 20), "activation": ({}, "relu"),
         "norm": ({}, "rms"), "norm_first": ({}, False), "norm_eps": ({}, 0.5),
+        "parallel": ({}, True),
         "embedding_norm": ({}, True), "position": ({}, "none"),
         "rope_theta": (rotary, 7.0), "rotary_dim": (rotary, 2), "n_buckets": (relative, 6),
         "max_distance": (relative, 20), "window": ({}, 2), "bias": ({}, False),

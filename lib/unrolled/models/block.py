@@ -15,8 +15,10 @@ from unrolled.models.transformer_config import TransformerConfig
 class Block(nn.Module):
     """Attention, then cross-attention if there is a source, then the feed-forward layer.
 
-    Each sub-layer f becomes x + f(norm(x)) with the norm first, norm(x + f(x)) otherwise.
-    Source: Vaswani et al. (2017), section 3.1; Xiong et al. (2020).
+    Each sub-layer f becomes x + f(norm(x)) with the norm first, norm(x + f(x)) otherwise. Where
+    they are parallel, all read the same norm(x), `norm_attention`, and x gets their sum.
+    Source: Vaswani et al. (2017), section 3.1; Xiong et al. (2020). Parallel: Wang & Komatsuzaki
+    (2021), GPT-J; Chowdhery et al. (2022), section 2.
     """
 
     def __init__(
@@ -34,9 +36,9 @@ class Block(nn.Module):
         self.config, self.causal = config, causal
         self.norm_attention = make_norm(config)
         self.attention = make_attention(config, rotary or make_rotary(config))
-        self.norm_cross = make_norm(config) if cross else None
+        self.norm_cross = make_norm(config) if cross and not config.parallel else None
         self.cross = make_attention(config) if cross else None
-        self.norm_feed_forward = make_norm(config)
+        self.norm_feed_forward = None if config.parallel else make_norm(config)
         self.feed_forward = FeedForward(
             config.d_model, config.d_ff, activation=config.activation, bias=config.bias
         )
@@ -71,6 +73,9 @@ class Block(nn.Module):
         if self.cross is not None:
             sublayers.append((self.norm_cross, self.cross, of_source))
         sublayers.append((self.norm_feed_forward, self.feed_forward, {}))
+        if self.config.parallel:
+            read = self.norm_attention(x)
+            return x + sum(self.dropout(f(read, **given)) for _, f, given in sublayers)
         for norm, f, given in sublayers:
             if self.config.norm_first:
                 x = x + self.dropout(f(norm(x), **given))

@@ -35,6 +35,7 @@ class TransformerConfig:
     norm_first: bool = True  # x + f(norm(x)), then a last norm; otherwise norm(x + f(x))
     final_norm: bool | None = None  # after the last block; None: with norm_first. torch: always
     norm_eps: float = NORM_EPS
+    parallel: bool = False  # x + attention(n) + feed_forward(n), one n = norm(x) (GPT-J, PaLM)
     embedding_norm: bool = False  # a norm on the embeddings (BERT, BLOOM)
     position: str = "learned"  # one of POSITIONS
     rope_theta: float = 10_000.0  # the base of the angles
@@ -80,6 +81,8 @@ class TransformerConfig:
             self._fill(**{f"{kind}_dropout": self.dropout})
         if self.n_heads % self.n_kv_heads:
             raise ValueError(f"n_kv_heads={self.n_kv_heads} does not divide n_heads={self.n_heads}")
+        if self.parallel and not self.norm_first:
+            raise ValueError("parallel=True needs norm_first=True: one norm stands before both")
         if self.position == "sinusoidal" and self.d_model % 2:
             raise ValueError(f"sinusoidal positions need an even d_model, got {self.d_model}")
         if self.has_rotary and (self.rotary_dim % 2 or self.rotary_dim > self.head_dim):

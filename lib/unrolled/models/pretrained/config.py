@@ -11,7 +11,7 @@ from unrolled.validate import one_of
 
 _GPT2 = {
     "norm": "layer", "norm_first": True, "position": "learned", "embedding_norm": False,
-    "scale_embedding": False, "scale_scores": True,
+    "scale_embedding": False, "scale_scores": True, "parallel": False,
 }  # fmt: skip
 # What each family is, whatever its size.
 FAMILIES: dict[str, dict[str, Any]] = {
