@@ -1,0 +1,170 @@
+"""Floating-point operations: what torch counts on a model without memory, and cases by hand."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
+from torch.utils.flop_counter import FlopCounterMode
+from unrolled.models.layers import ACTIVATIONS, GATED
+from unrolled.models.masks import causal_mask, window_mask
+from unrolled.models.transformer_config import POSITIONS, TransformerConfig, preset
+from unrolled.training.cost import MODELS, flops, parameters
+
+V, B, T, S, CONTEXT = 23, 5, 7, 11, 31
+KINDS = ("decoder", "encoder", "encoder-decoder")
+
+
+def config(**changes) -> TransformerConfig:
+    sizes = {"vocab_size": V, "d_model": 12, "n_layers": 2, "n_heads": 3, "d_ff": 19}
+    return TransformerConfig(**sizes | {"context_length": CONTEXT} | changes)
+
+
+def counted(config, kind, T=T, *, training=False, checkpointing=False) -> int:
+    """What torch counts on the meta device, where attention is two plain products."""
+    with torch.device("meta"):
+        model = MODELS[kind](config)
+        target, source = (torch.zeros(B, n, dtype=torch.long) for n in (T, S))
+    if checkpointing:
+        for block in model.stack.blocks:
+            block.forward = functools.partial(checkpoint, block.forward, use_reentrant=False)
+    given = (source, target) if kind == "encoder-decoder" else (target,)
+    with FlopCounterMode(display=False) as counter, set_checkpoint_early_stop(False):
+        output = model(*given)
+        if training:
+            output.sum().backward()
+    return counter.get_total_flops()
+
+
+@st.composite
+def configs(draw):
+    groups, share, half = (draw(st.integers(1, n)) for n in (3, 3, 4))
+    return config(
+        d_model=2 * draw(st.integers(1, 9)),
+        n_layers=draw(st.integers(1, 3)),
+        n_heads=groups * share,
+        n_kv_heads=groups,
+        head_dim=2 * half,
+        d_ff=draw(st.integers(1, 29)),
+        activation=draw(st.sampled_from([*ACTIVATIONS, *GATED])),
+        norm=draw(st.sampled_from(["layer", "rms"])),
+        position=draw(st.sampled_from(POSITIONS)),
+        parallel=draw(st.booleans()),
+        window=draw(st.sampled_from([None, 3])),
+        bias=draw(st.booleans()),
+        tie_embeddings=draw(st.booleans()),
+    )
+
+
+@given(configs(), st.sampled_from(KINDS), st.booleans())
+@settings(max_examples=20, deadline=None)
+def test_the_total_is_what_torch_counts(config, kind, training):
+    n_source = S if kind == "encoder-decoder" else 0
+    total = flops(config, T, batch=B, kind=kind, n_source=n_source, training=training)["total"]
+    assert total == counted(config, kind, training=training)
+
+
+def test_checkpointing_computes_each_block_twice_and_the_head_once():
+    c = config()
+    got = flops(c, T, batch=B, training=True, checkpointing=True)
+    assert got["total"] == counted(c, "decoder", training=True, checkpointing=True)
+    plain = flops(c, T, batch=B)
+    assert got == {**{k: 4 * n for k, n in plain.items()}, "head": 3 * plain["head"],
+                   "total": got["total"]}  # fmt: skip
+
+
+def test_the_fused_kernel_of_a_cpu_is_not_seen_by_torchs_counter():
+    c = config()
+    with FlopCounterMode(display=False) as counter:
+        MODELS["decoder"](c)(torch.zeros(B, T, dtype=torch.long))
+    count = flops(c, T, batch=B)
+    assert counter.get_total_flops() == count["total"] - count["scores"]
+
+
+@pytest.mark.parametrize("kind", ["decoder", "encoder-decoder"])
+def test_with_a_cache_only_new_tokens_count(kind):
+    c = config(implementation="reference")
+    model, cached = MODELS[kind](c), 13
+    first, new = (torch.zeros(B, n, dtype=torch.long) for n in (cached, T))
+    source = [torch.zeros(B, S, dtype=torch.long)] if kind == "encoder-decoder" else []
+    cache = model.new_cache()
+    model(*source, first, cache=cache)
+    with FlopCounterMode(display=False) as counter:
+        model(*source, new, cache=cache)
+    n_source = S if source else 0
+    count = flops(c, T, batch=B, kind=kind, n_source=n_source, n_cached=cached)
+    assert count["total"] == counter.get_total_flops()
+
+
+def test_a_case_for_the_hand():
+    c = preset("gpt2", vocab_size=5, d_model=4, n_layers=2, n_heads=2, context_length=3)
+    assert flops(c, 3) == {
+        "attention": 2 * 2 * 3 * (4 * 4 * 4),
+        "scores": 2 * 2 * (3 * 3 * 4 + 3 * 3 * 4),
+        "cross_attention": 0,
+        "cross_scores": 0,
+        "feed_forward": 2 * 2 * 3 * (2 * 4 * 16),
+        "head": 2 * 3 * 4 * 5,
+        "total": 768 + 288 + 1536 + 120,
+    }
+    assert flops(c, 3, pairs="allowed")["scores"] == 288 * 6 // 9
+
+
+@given(st.integers(1, 20), st.integers(0, 9), st.sampled_from([None, 1, 4, 50]))
+def test_allowed_pairs_are_those_of_the_masks(T, cached, window):
+    whole = T + cached
+    mask = window_mask(T, whole, window=window) if window else causal_mask(T, whole)
+    c = config(window=window)
+    all_of_them, allowed = (
+        flops(c, T, n_cached=cached, pairs=pairs)["scores"] for pairs in ("all", "allowed")
+    )
+    assert allowed * T * whole == all_of_them * int(mask.sum())
+
+
+def test_both_directions_allow_every_pair():
+    c = config(window=2)
+    both = [flops(c, T, kind="encoder", pairs=pairs) for pairs in ("all", "allowed")]
+    assert both[0] == both[1]
+    one = flops(c, T, kind="encoder-decoder", n_source=S, pairs="allowed")["scores"]
+    assert one == 2 * 2 * 2 * 12 * (S * S + 1 + 2 * (T - 1))
+
+
+@pytest.mark.parametrize(
+    ("name", "n_tokens", "ratio"), [("gpt3", 2048, 1.03), ("gpt2", 1024, 1.14)]
+)
+def test_training_takes_about_six_operations_for_each_parameter_and_token(name, n_tokens, ratio):
+    """6·N·D of Kaplan et al. (2020): closest where the width is large against the context."""
+    c = preset(name)
+    six = 6 * parameters(c)["total"] * n_tokens
+    assert flops(c, n_tokens, training=True)["total"] / six == pytest.approx(ratio, abs=0.005)
+
+
+@pytest.mark.parametrize(("activation", "reach"), [("gelu", 6), ("swiglu", 8)])
+def test_scores_cost_as_much_as_matrices_from_some_width_s_length_on(activation, reach):
+    c = config(d_model=48, n_heads=3, d_ff=192, activation=activation)
+    for pairs, factor in (("all", 1), ("allowed", 2)):
+        T = factor * reach * 48
+        count = flops(c, T, pairs=pairs)
+        matrices = count["attention"] + count["feed_forward"]
+        assert count["scores"] / matrices == pytest.approx(1, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kind": "feed-forward"}, "kind must be one of decoder, encoder, encoder-decoder"),
+        ({"pairs": "half"}, "pairs must be one of all, allowed, got 'half'"),
+        ({"n_source": 3}, "n_source must be at least 0 and at most 0, got 3"),
+        ({"kind": "encoder-decoder"}, "n_source must be at least 1, got 0"),
+        ({"n_cached": 3, "training": True}, "n_cached must be at least 0 and at most 0, got 3"),
+        ({"n_cached": 3, "kind": "encoder"}, "n_cached must be at least 0 and at most 0, got 3"),
+        ({"batch": 0}, "batch must be at least 1, got 0"),
+    ],
+)
+def test_what_cannot_be_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        flops(config(), T, **options)
