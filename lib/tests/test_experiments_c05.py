@@ -56,21 +56,6 @@ def test_a_word_is_compared_with_its_nearest_other_word_in_both_texts():
     assert all(band["nearer"] == 0 for band in c05_vectors.against_shuffled(null, pairs))
 
 
-def test_a_new_name_finds_the_old_word_only_where_words_keep_company(monkeypatch):
-    """Blocks of words that are met only among themselves; word 3 gets a new name at times."""
-    rng = np.random.default_rng(0)
-    blocks = [rng.permutation(np.arange(7 * b, 7 * b + 7)) for b in rng.integers(0, 11, 6_000)]
-    tokens = np.concatenate(blocks)
-    monkeypatch.setattr(c05_vectors, "text", lambda: (tuple(map(str, range(77))), tokens))
-    before = tokens.copy()
-    for seed in range(3):
-        real = c05_vectors.found_again(200, seed, words=(3, 30))
-        null = c05_vectors.found_again(200, seed, words=(3, 30), shuffled=True)
-        assert max(real["ranks"]) <= 7 < max(null["ranks"])
-        assert real == c05_vectors.found_again(200, seed, words=(3, 30))
-    np.testing.assert_array_equal(tokens, before)
-
-
 def test_expected_counts_are_those_of_drawn_windows():
     """a b c with windows drawn from 1 and 2: neighbours always, the far pair half of the time."""
     settings = replace(LINK, window=2, negatives=1, power=1.0)
@@ -89,8 +74,6 @@ def test_the_result_is_json_with_a_run_for_every_seed_and_width(tiny):
         widths=(2, 3),
         skipgram=replace(SKIPGRAM, **QUICK),
         linked=replace(LINK, **QUICK),
-        hidden=(5, 9, 20),
-        occurrences=(2, 7),
     )
     assert torch.equal(torch.rand(2), expected), "torch's generator was used"
     metrics = json.loads(json.dumps(result, allow_nan=False))["metrics"]
@@ -98,9 +81,6 @@ def test_the_result_is_json_with_a_run_for_every_seed_and_width(tiny):
     assert all(set(run["neighbours"]) == set(c05_vectors.PROBES) for run in metrics["runs"])
     assert [(r["width"], r["seed"]) for r in metrics["link"]] == [(2, 0), (2, 3), (3, 0), (3, 3)]
     assert [r["n_epochs"] for r in metrics["longer"]] == [c05_vectors.LONGER] * 2
-    found = [(r["n"], r["seed"], r["shuffled"], len(r["ranks"])) for r in metrics["hidden"]]
-    real = [(n, seed, False, 3) for n in (2, 7) for seed in (0, 3)]
-    assert found == [*real, (7, 0, True, 3), (7, 3, True, 3)]
 
 
 def test_products_follow_pmi_more_closely_after_training(tiny):

@@ -3,9 +3,7 @@
 `run` trains skip-gram with every seed on all training plays and on the same words shuffled, and
 compares its neighbours with those of the singular vectors, of the next seed, and of shuffled text.
 On the smaller corpus it trains several widths without subsampling, and compares each product of a
-word's and a context's vector with what Levy and Goldberg's theorem says. Last, it gives a few
-occurrences of forty words a new name, and asks whether the new name's vector finds the old word.
-Six minutes.
+word's and a context's vector with what Levy and Goldberg's theorem says. Ten minutes.
 """
 
 from __future__ import annotations
@@ -30,8 +28,6 @@ PROBES = ("king", "father", "sea", "eyes", "horse", "walk")
 OFTEN = 5  # a pair counted less often has a PMI that is mostly chance
 LONGER = 12  # epochs: is it the width or the time that brings the products near PMI − ln k?
 BANDS = ((0, 100), (100, 500), (500, 1500))  # ids, that is ranks of frequency
-HIDDEN = tuple(range(109, 500, 10))  # every tenth word of the ranks 110, 120 … 500
-OCCURRENCES = (10, 30, 100)  # of each of them that get a new name
 
 
 @cache
@@ -100,24 +96,6 @@ def against_shuffled(rows: np.ndarray, null: np.ndarray) -> list[dict]:
     return medians
 
 
-def found_again(n: int, seed: int, words: Sequence[int] = HIDDEN, shuffled: bool = False) -> dict:
-    """Give n occurrences of each word a new name, one for each word, and count anew.
-
-    ranks: where the word stands among the nearest of its new name (1: the nearest of all). In
-    shuffled text nothing but the frequency could tell.
-    """
-    vocab, tokens = text()
-    rng = np.random.default_rng(seed)
-    tokens = rng.permutation(tokens) if shuffled else tokens.copy()
-    for new, word in enumerate(words, len(vocab)):
-        tokens[rng.choice(np.flatnonzero(tokens == word), n, replace=False)] = new
-    rows = by_counting(tokens, vocab_size=len(vocab) + len(words))
-    scores = vectors.cosines(rows[len(vocab) :], rows[: len(vocab)])
-    own = scores[np.arange(len(words)), list(words)]
-    ranks = 1 + (scores > own[:, None]).sum(axis=1)
-    return {"n": n, "seed": seed, "shuffled": shuffled, "ranks": ranks.tolist()}
-
-
 def expected_pmi(tokens: np.ndarray, vocab_size: int, settings: SkipGramSettings):
     """What the products should be: (pairs (n, 2), their counts (n,), PMI − ln k (n,)).
 
@@ -159,11 +137,9 @@ def run(
     widths: Sequence[int] = WIDTHS,
     skipgram: SkipGramSettings = SKIPGRAM,
     linked: SkipGramSettings = LINK,
-    hidden: Sequence[int] = HIDDEN,
-    occurrences: Sequence[int] = OCCURRENCES,
 ) -> dict:
     """Train with every seed. metrics: runs (neighbours, what they share, the shuffled text), link,
-    longer (link with more epochs), hidden (the ranks of `found_again`).
+    longer (link with more epochs).
     """
     vocab, tokens = text()
     shuffled = [np.random.default_rng(seed).permutation(tokens) for seed in seeds]
@@ -190,13 +166,11 @@ def run(
     config = {
         "corpus": CORPUS, "small": SMALL, "min_count": MIN_COUNT, "window": WINDOW,
         "vocab_size": len(vocab), "skipgram": asdict(skipgram), "link": asdict(linked),
-        "often": OFTEN, "longer": LONGER, "hidden": [*hidden],
+        "often": OFTEN, "longer": LONGER,
     }  # fmt: skip
     metrics = {
         "runs": runs,
         "link": [link(w, s, linked) for w in widths for s in seeds],
         "longer": [link(skipgram.d, s, longer) for s in seeds],
-        "hidden": [found_again(n, s, hidden) for n in occurrences for s in seeds]
-        + [found_again(max(occurrences), s, hidden, shuffled=True) for s in seeds],
     }
     return {"config": config, "seeds": [*seeds], "metrics": metrics}
