@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import torch
 
+from unrolled.models.architectures import Architecture
 from unrolled.models.encoder_decoder import EncoderDecoder
 from unrolled.models.layers import GATED
 from unrolled.models.neural_lm import NeuralLM, NeuralLMConfig
@@ -42,6 +43,12 @@ def parameters(config: TransformerConfig | NeuralLMConfig, kind: str = "decoder"
     for name, parameter in model.named_parameters():
         counts[next(MARKS[mark] for mark in MARKS if mark in name)] += parameter.numel()
     return counts | {"total": sum(counts.values())}
+
+
+def counted(architecture: Architecture) -> int:
+    """The parameters of its configuration that the published number counts."""
+    counts = parameters(architecture.config, architecture.kind)
+    return counts["total"] - sum(counts[part] for part in architecture.uncounted)
 
 
 def cache_bytes(

@@ -1,0 +1,181 @@
+"""Published models: each comes out to the printed digits or says why not, and each runs tiny."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, fields
+
+import pytest
+import torch
+from torch.nn import functional as F
+from unrolled.models.architectures import ARCHITECTURES, printed, tiny
+from unrolled.models.transformer_config import TransformerConfig
+from unrolled.training.cost import MODELS, counted, flops, parameters
+
+every_row = pytest.mark.parametrize("name", ARCHITECTURES)
+
+
+@pytest.fixture(scope="module")
+def counts():
+    """Of every row, built once without memory."""
+    return {name: counted(row) for name, row in ARCHITECTURES.items()}
+
+
+@every_row
+def test_a_row_comes_out_to_the_printed_digits_or_says_why_not(name, counts):
+    row = ARCHITECTURES[name]
+    comes_out = printed(counts[name], row.parameters) == row.parameters
+    assert comes_out == (row.miss == "")
+
+
+def test_no_miss_is_large_but_of_those_whose_positions_ours_lack(counts):
+    for name, row in ARCHITECTURES.items():
+        unit = {"M": 1e6, "B": 1e9}.get(row.parameters[-1], 1)
+        size = float(row.parameters.rstrip("MB").replace(",", "")) * unit
+        off = counts[name] / size - 1
+        limit = 0.17 if name == "GPT-3 1.3B" else 0.08 if "Transformer-XL" in row.miss else 0.065
+        assert abs(off) < limit, name
+
+
+def test_six_operations_for_each_parameter_and_token_are_what_papers_print(counts):
+    """Table D.1 of GPT-3 is that rule to its three digits."""
+    for name, row in ARCHITECTURES.items():
+        if row.tokens and row.compute and not row.miss:
+            assert 6 * counts[name] * row.tokens / row.compute == pytest.approx(1, abs=0.003), name
+    by_hand = 6 * 174_600e6 * 300e9
+    assert by_hand == pytest.approx(ARCHITECTURES["GPT-3 175B"].compute, rel=0.002)
+
+
+# --- the reasons, computed -----------------------------------------------------------------------
+
+
+def count(name: str, **changes) -> int:
+    row = ARCHITECTURES[name]
+    return parameters(row.config.replace(**changes), row.kind)["total"]
+
+
+def test_gpt3_s_other_table_comes_out():
+    """Brown et al. (2020), table D.1, in millions."""
+    for name, expected in {
+        "350M": 356,
+        "760M": 760,
+        "2.7B": 2650,
+        "6.7B": 6660,
+        "175B": 174_600,
+    }.items():
+        assert count(f"GPT-3 {name}") / 1e6 == pytest.approx(expected, abs=5)
+    assert round(count("GPT-3 1.3B", n_heads=16) / 1e6, -1) == 1320
+    assert round(count("GPT-3 13B", d_model=5120) / 1e6, -1) == 12_850
+
+
+def test_positions_of_transformer_xl_close_the_gap(counts):
+    for name, total in {"Gopher": "280B", "Chinchilla": "70B"}.items():
+        c = ARCHITECTURES[name].config
+        assert printed(counts[name] + c.n_layers * c.d_model**2, total) == total
+
+
+def test_two_embeddings_make_t5_large(counts):
+    assert printed(counts["T5 Large"] + 32_128 * 1024, "770.6M") == "770.6M"
+
+
+def test_palm_without_its_norms(counts):
+    row = ARCHITECTURES["PaLM 540B"]
+    norms = parameters(row.config)["norms"]
+    assert printed(norms, "2.2M") == "2.2M"
+    assert printed(counts["PaLM 540B"] - norms, row.parameters) == row.parameters
+
+
+def test_layers_alone_are_more_than_galactica_s_name(counts):
+    c = ARCHITECTURES["Galactica"].config
+    assert printed(c.n_layers * 12 * c.d_model**2, "120.8B") == "120.8B"
+
+
+def test_weights_of_gpt_j_and_qwen_by_their_biases(transformers, counts):
+    config = transformers.GPTJConfig()
+    with torch.device("meta"):
+        theirs = sum(p.numel() for p in transformers.GPTJForCausalLM(config).parameters())
+    assert theirs == counts["GPT-J"] - 28 * 4 * 4096 + 50_400 == 6_050_882_784
+    assert counts["Qwen2.5 7B"] + 28 * (3584 + 2 * 4 * 128) == 7_615_616_512
+
+
+# --- published configurations that the library `transformers` has as its defaults ----------------
+
+
+@pytest.mark.parametrize(
+    ("name", "family", "missing"),
+    [
+        ("GPT-1", "OpenAIGPTLMHeadModel", 0),
+        ("GPT-2 117M", "GPT2LMHeadModel", 0),
+        ("LLaMA 7B", "LlamaForCausalLM", 0),
+        ("Mistral 7B", "MistralForCausalLM", 0),
+        ("Gemma 2 2B", "Gemma2ForCausalLM", 26 * 2 * 2304 - 128 * 2304),  # norms; 128 rows of ours
+    ],
+)  # fmt: skip
+def test_the_public_implementation_holds_as_many(transformers, name, family, missing):
+    kind = getattr(transformers, family)
+    with torch.device("meta"):
+        theirs = kind(kind.config_class())
+    row = ARCHITECTURES[name]
+    ours = parameters(row.config)["total"]
+    assert sum(p.numel() for p in theirs.parameters()) == ours + missing
+
+
+# --- tiny ----------------------------------------------------------------------------------------
+
+SIZES = {
+    "vocab_size", "d_model", "n_layers", "n_heads", "n_kv_heads", "head_dim", "d_ff", "rotary_dim",
+    "context_length", "window", "n_buckets", "max_distance",
+}  # fmt: skip
+
+
+@every_row
+def test_a_tiny_model_with_the_same_switches_runs_and_learns(name):
+    row = ARCHITECTURES[name]
+    c = tiny(row.config)
+    for field in fields(TransformerConfig):
+        same = getattr(c, field.name) == getattr(row.config, field.name)
+        assert same or field.name in SIZES, field.name
+    assert (c.window is None) == (row.config.window is None)
+    for narrow in ("n_kv_heads", "n_heads"), ("rotary_dim", "head_dim"):
+        few, many = ([getattr(config, field) for config in (c, row.config)] for field in narrow)
+        assert (few[0] < many[0]) == (few[1] < many[1])
+    model, tokens = MODELS[row.kind](c), torch.randint(29, (2, 11))
+    given = (tokens, tokens[:, :7]) if row.kind == "encoder-decoder" else (tokens,)
+    logits = model(*given)
+    loss = F.cross_entropy(logits[:, :-1].flatten(0, 1), given[-1][:, 1:].flatten())
+    loss.backward()
+    for key, parameter in model.named_parameters():
+        assert parameter.grad.isfinite().all(), key
+        assert parameter.grad.any() or key.endswith("k_proj.bias"), key
+
+
+def test_heads_wider_than_the_model_stay_so():
+    c = tiny(ARCHITECTURES["GPT-3 1.3B"].config)
+    assert c.n_heads * c.head_dim > c.d_model
+
+
+# --- form ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("count", "like", "expected"),
+    [
+        (116_534_784, "117M", "117M"), (1_557_611_200, "1542M", "1558M"),
+        (8_632_012_800, "8.63B", "8.63B"), (2_024_398_080, "2,000M", "2,024M"),
+        (1234, "6,053,381,344", "1,234"), (49_000_000_000, "1.0B", "49.0B"),
+    ],
+)  # fmt: skip
+def test_a_count_is_printed_as_the_paper_prints_it(count, like, expected):
+    assert printed(count, like) == expected
+
+
+@every_row
+def test_a_row_is_whole(name):
+    row = ARCHITECTURES[name]
+    assert 2018 <= row.year <= 2024
+    assert "(20" in row.source
+    for sentence in (row.miss, row.note):
+        assert sentence == "" or sentence.endswith(".")
+    assert row.compute is None or row.tokens is None or row.compute > row.tokens
+    assert flops(row.config, 8, kind=row.kind, n_source=8 * (row.kind != "decoder"))["total"] > 0
+    with pytest.raises(FrozenInstanceError):
+        row.parameters = "1B"
