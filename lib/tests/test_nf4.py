@@ -1,0 +1,156 @@
+"""Four-bit weights against the published table, scipy's quantiles and counts of bits."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+from torch import nn
+from torch.testing import assert_close
+from unrolled.models.nf4 import QuantisedLinear, dequantise, nf4_levels, quantise
+
+# Dettmers et al. (2023), appendix E.
+PUBLISHED = [
+    -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635,
+    -0.18477343022823334, -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725,
+    0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941,
+    0.7229568362236023, 1.0,
+]  # fmt: skip
+both = pytest.mark.parametrize("double", [False, True])
+
+
+def close(got, expected, tolerance=1e-7):
+    assert_close(got, expected, rtol=0, atol=tolerance)
+
+
+def test_the_levels_are_the_published_ones_and_scipys_quantiles():
+    levels = nf4_levels()
+    close(levels, torch.tensor(PUBLISHED), 1.3e-7)  # two roundings to float32
+    assert ((levels < 0).sum(), (levels > 0).sum()) == (7, 8)
+    top = 1 - (1 / 32 + 1 / 30) / 2
+    quantiles = norm.ppf([0.5 + (top - 0.5) * i / 8 for i in range(1, 9)])
+    close(levels[8:], torch.tensor(quantiles / quantiles[-1]).float(), 3e-7)  # p₁ has 7 digits
+
+
+def test_a_block_by_hand():
+    """The largest is 2: 1 lies between 0.88 and 1.13 and nearer the latter, −2 is −1 · 2."""
+    q = quantise(torch.tensor([1.0, -2.0, 0.0, 0.01]))
+    close(q.scales, torch.tensor([2.0]))
+    assert [int(b) for b in q.codes] == [0xC0, 0x77]  # level 12 and level 0; two zeros, level 7
+    close(dequantise(q), torch.tensor([2 * PUBLISHED[12], -2.0, 0.0, 0.0]))
+
+
+@both
+@settings(max_examples=25, deadline=None)
+@given(rows=st.integers(1, 9), columns=st.integers(1, 99), seed=st.integers(0, 99))
+def test_each_weight_takes_its_nearest_level(double, rows, columns, seed):
+    torch.manual_seed(seed)
+    w = torch.randn(rows, columns)
+    q = quantise(w, double=double)
+    n = w.numel()
+    back = dequantise(q)
+    assert (back.shape, back.dtype) == (w.shape, torch.float32)
+    for start in range(0, n, 64):
+        block, got = w.flatten()[start : start + 64], back.flatten()[start : start + 64]
+        scale = block.abs().max()
+        if double:  # it is stored with a small error of its own
+            largest = got[got.abs().argmax()]
+            level = nf4_levels()[(block[got.abs().argmax()] / scale - nf4_levels()).abs().argmin()]
+            scale = largest / level
+        levels = scale * nf4_levels()
+        nearest = (block[:, None] - levels).abs().amin(-1)
+        close((got - block).abs(), nearest, 1e-5)
+
+
+@both
+def test_what_was_quantised_is_quantised_again_to_the_same(double):
+    back = dequantise(quantise(torch.randn(17, 37)))
+    close(dequantise(quantise(back)), back, 0)
+    if double:
+        close(dequantise(quantise(back, double=True)), back, 0.03)
+
+
+@settings(max_examples=15, deadline=None)
+@given(scale=st.floats(1e-3, 1e3), seed=st.integers(0, 99))
+def test_blocks_forget_their_scale_and_know_no_others(scale, seed):
+    torch.manual_seed(seed)
+    w = torch.randn(3, 64)
+    back = dequantise(quantise(w))
+    assert_close(dequantise(quantise(scale * w)), scale * back)
+    w[1] *= 1000
+    assert torch.equal(dequantise(quantise(w))[[0, 2]], back[[0, 2]])
+
+
+def test_bytes_are_four_and_a_half_bits_a_weight_or_four_and_an_eighth():
+    w = torch.randn(256, 1024)
+    assert quantise(w).n_bytes * 8 / w.numel() == 4.5
+    # 16 scales of scales, and one mean for all
+    assert quantise(w, double=True).n_bytes * 8 == w.numel() * (4 + 8 / 64 + 32 / 64 / 256) + 32
+
+
+def test_normal_weights_lose_a_tenth_and_doubling_adds_little():
+    """Root mean square error of N(0, 1) in blocks of 64; sixteen even steps lose more."""
+    w = torch.randn(512, 512)
+    errors = [(dequantise(quantise(w, double=d)) - w).square().mean().sqrt() for d in (False, True)]
+    scale = w.view(-1, 64).abs().amax(-1, keepdim=True)
+    even = (w.view(-1, 64) / scale * 7).round() / 7 * scale
+    even_error = (even.view_as(w) - w).square().mean().sqrt()
+    assert 0.08 < errors[0] < 0.1
+    assert_close(errors[1], errors[0], rtol=5e-3, atol=0)
+    assert even_error > 1.1 * errors[0]
+
+
+def test_a_small_update_is_lost_when_the_sum_is_quantised_again():
+    w, update = (
+        dequantise(quantise(torch.randn(256, 256))),
+        torch.randn(256, 4) @ torch.randn(4, 256),
+    )
+    for share, (least, most) in {0.03: (0.0, 0.2), 0.1: (0.7, 0.95)}.items():
+        d = share * update * w.norm() / update.norm()
+        kept = ((dequantise(quantise(w + d)) - w) * d).sum() / d.square().sum()
+        assert least < kept < most
+
+
+@both
+def test_zeros_stay_zeros(double):
+    w = torch.zeros(3, 70)
+    assert not dequantise(quantise(w, double=double)).any()
+    w[0] = torch.randn(70)
+    assert not dequantise(quantise(w, double=double))[2].any()
+
+
+@both
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_quantised_map_is_that_of_its_rounded_matrix_with_gradients(double, bias):
+    torch.manual_seed(0)
+    linear = nn.Linear(13, 7, bias=bias).double()
+    ours = QuantisedLinear(linear, double=double)
+    rounded = dequantise(quantise(linear.weight, double=double)).double()
+    assert (rounded - linear.weight).abs().max() > 1e-3
+    linear.weight.data = rounded
+    x = torch.randn(2, 3, 13, dtype=torch.float64, requires_grad=True)
+    close(ours(x), linear(x), 1e-12)
+    assert torch.autograd.gradcheck(ours, x)
+    assert [name for name, _ in ours.named_parameters()] == ["bias"] * bias
+
+
+def test_a_quantised_map_is_saved_and_loaded():
+    saved = QuantisedLinear(nn.Linear(13, 7), double=True)
+    loaded = QuantisedLinear(nn.Linear(13, 7), double=True)
+    loaded.load_state_dict(saved.state_dict())
+    assert torch.equal(loaded.weight, saved.weight)
+
+
+@pytest.mark.parametrize(
+    ("weights", "error", "message"),
+    [
+        (torch.arange(3), TypeError, "weights must be floats, got torch.int64"),
+        (torch.zeros(0, 3), ValueError, r"weights \(0, 3\) must have entries"),
+        (torch.tensor([1.0, torch.nan]), ValueError, r"weights \(2,\) .* all of them finite"),
+    ],
+)
+def test_what_cannot_be_quantised_is_refused(weights, error, message):
+    with pytest.raises(error, match=message):
+        quantise(weights)
