@@ -1,0 +1,225 @@
+"""Attention in blocks gives what plain attention gives, and never holds the scores."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
+from unrolled.models.attention import attend
+from unrolled.models.flash import _Tiles, flash_attend
+from unrolled.models.masks import padding_mask, window_mask
+
+DTYPE = torch.float64
+B, H, T, S, K, KV = 2, 3, 13, 17, 5, 7
+BLOCKS = (1, 4, 13, 64)
+every_block = pytest.mark.parametrize("block", BLOCKS)
+
+
+def inputs(size=1.0, lead=(B, H), T=T, S=S, device=None):
+    """q, k, v; scores are about as large as `size`."""
+    q = torch.randn(*lead, T, K, device=device) * size
+    k, v = (torch.randn(*lead, S, width, device=device) for width in (K, KV))
+    return [x.requires_grad_() for x in (q, k, v)]
+
+
+MASKS = {
+    "none": None,
+    "random": torch.rand(B, H, T, S, generator=torch.Generator().manual_seed(0)) < 0.6,
+    "window": window_mask(T, S, window=3),
+    "padding": padding_mask(torch.arange(S) < torch.tensor([17, 4])[:, None]),
+    "first block": (torch.arange(S) >= 6).expand(T, S),
+    "nothing": torch.arange(T)[:, None].expand(T, S) % 5 != 2,  # rows 2, 7, 12 see no key
+    "keys": torch.arange(S) % 3 > 0,
+}
+
+
+def with_gradients(f, q, k, v):
+    output = f(q, k, v)
+    weights = torch.linspace(-1, 2, output.numel(), dtype=output.dtype, device=output.device)
+    return output, *torch.autograd.grad((output * weights.view_as(output)).sum(), (q, k, v))
+
+
+@every_block
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("name", MASKS)
+@pytest.mark.parametrize("size", [1.0, 5.0])
+def test_output_and_gradients_are_plain_attention_s(name, causal, block, size):
+    q, k, v = inputs(size)
+    options = {"mask": MASKS[name], "causal": causal}
+    got = with_gradients(lambda *x: flash_attend(*x, **options, block=block), q, k, v)
+    expected = with_gradients(lambda *x: attend(*x, **options, implementation="reference"), q, k, v)
+    for a, b in zip(got, expected, strict=True):
+        assert_close(a, b, rtol=0, atol=1e-12)
+
+
+def test_every_device_gives_the_same(device):
+    mask, (q, k, v) = MASKS["random"].to(device), inputs(device=device)
+    got = with_gradients(lambda *x: flash_attend(*x, mask, causal=True, block=4), q, k, v)
+    expected = with_gradients(lambda *x: attend(*x, mask, causal=True), q, k, v)
+    for a, b in zip(got, expected, strict=True):
+        assert_close(a, b, rtol=0, atol=1e-12)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    T=st.integers(1, 12), more=st.integers(0, 5), block=st.integers(1, 9), causal=st.booleans(),
+    lead=st.sampled_from([(), (2,), (2, 1, 3)]), scale=st.sampled_from([None, 0.1, 5.0]),
+    share=st.sampled_from([0.0, 0.3, 1.0]), seed=st.integers(0, 99),
+)  # fmt: skip
+def test_any_shape_in_any_blocks(T, more, block, causal, lead, scale, share, seed):
+    torch.manual_seed(seed)
+    S = T + more
+    q, k, v = inputs(lead=lead, T=T, S=S)
+    options = {"mask": torch.rand(T, S) < share, "causal": causal, "scale": scale}
+    got = with_gradients(lambda *x: flash_attend(*x, **options, block=block), q, k, v)
+    expected = with_gradients(lambda *x: attend(*x, **options, implementation="reference"), q, k, v)
+    for a, b in zip(got, expected, strict=True):
+        assert_close(a, b, rtol=0, atol=1e-11)
+
+
+def test_gradients_agree_with_finite_differences():
+    q, k, v = inputs(lead=(2,), T=4, S=5)
+    mask = torch.tensor([[1, 0, 1, 1, 0], [0, 0, 0, 0, 0], [0, 0, 1, 0, 1], [1, 1, 1, 1, 1]]) > 0
+
+    def f(*x):
+        return flash_attend(*x, mask, causal=True, block=2)
+
+    assert torch.autograd.gradcheck(f, (q, k, v))
+
+
+def test_a_case_by_hand():
+    """Scores 0, ln 2, ln 5 in tiles of one: weights 1/8, 2/8, 5/8."""
+    q, k = torch.ones(1, 1), torch.tensor([[1.0], [2.0], [5.0]]).log()
+    v = torch.tensor([[8.0], [16.0], [24.0]])
+    assert_close(flash_attend(q, k, v, scale=1.0, block=1), torch.tensor([[20.0]]))
+
+
+@every_block
+def test_a_query_that_sees_nothing_gets_zeros_and_sends_back_none(block):
+    q, k, v = inputs()
+    output, d_q, *_ = with_gradients(
+        lambda *x: flash_attend(*x, MASKS["nothing"], block=block), q, k, v
+    )
+    assert not output[..., 2::5, :].any()
+    assert not d_q[..., 2::5, :].any()
+    assert output[..., :2, :].all()
+    everywhere = flash_attend(q, k, v, torch.zeros(T, S, dtype=torch.bool), block=block)
+    assert not everywhere.any()
+
+
+def test_a_masked_first_block_leaves_no_nan_behind():
+    """The largest score so far is −∞ until a key may be attended to, and −∞ − (−∞) is NaN."""
+    q, k, v = inputs()
+    mask = MASKS["first block"]
+    for found in with_gradients(lambda *x: flash_attend(*x, mask, block=3), q, k, v):
+        assert found.isfinite().all()
+
+
+def test_scores_too_large_for_the_exponential():
+    """exp(1000) is infinite in every type; the largest score so far is subtracted first."""
+    q, k, v = inputs(size=1000.0)
+    for causal in (False, True):
+        got = flash_attend(q, k, v, causal=causal, block=4)
+        assert got.isfinite().all()
+        assert_close(got, attend(q, k, v, causal=causal), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_in_sixteen_bits_sums_are_kept_in_thirty_two(dtype):
+    """No further from the exact result than rounding the inputs and the output puts it."""
+    q, k, v = (x.detach().to(dtype) for x in inputs(T=67, S=67))
+    exact = attend(q.double(), k.double(), v.double(), causal=True)
+    got = flash_attend(q, k, v, causal=True, block=16)
+    assert got.dtype == dtype
+    assert_close(got.double(), exact.to(dtype).double(), rtol=2 * torch.finfo(dtype).eps, atol=1e-5)
+
+
+def test_a_nan_is_passed_on_to_the_rows_that_read_it():
+    q, k, v = inputs()
+    with torch.no_grad():
+        q[0, 0, 4, 1] = torch.nan
+    output = flash_attend(q, k, v, block=4)
+    assert output[0, 0, 4].isnan().all()
+    output[0, 0, 4] = 0
+    assert not output.isnan().any()
+
+
+# --- memory and work -----------------------------------------------------------------------------
+
+
+class Largest(TorchDispatchMode):
+    """How many numbers the largest tensor has that an operation makes."""
+
+    def __init__(self):
+        super().__init__()
+        self.numbers = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        made = func(*args, **(kwargs or {}))
+        for x in made if isinstance(made, (tuple, list)) else (made,):
+            if isinstance(x, torch.Tensor) and not x.is_complex() and x._base is None:
+                self.numbers = max(self.numbers, x.untyped_storage().nbytes() // x.itemsize)
+        return made
+
+
+def test_no_tensor_is_as_large_as_the_scores():
+    n, block = 128, 16
+    largest, options = {}, {"causal": True, "implementation": "reference"}
+    for name, f in (
+        ("blocks", lambda *x: flash_attend(*x, causal=True, block=block)),
+        ("plain", lambda *x: attend(*x, **options)),
+    ):
+        q, k, v = inputs(lead=(), T=n, S=n)
+        with Largest() as largest[name]:
+            with_gradients(f, q, k, v)
+    assert largest["plain"].numbers == n * n
+    assert largest["blocks"].numbers == n * KV
+
+
+def test_what_is_kept_for_the_backward_pass_grows_as_the_text():
+    kept = []
+    for n in (32, 64):
+        sizes = []
+        with torch.autograd.graph.saved_tensors_hooks(
+            lambda x, s=sizes: s.append(x.numel()) or x, lambda x: x
+        ):
+            flash_attend(*inputs(lead=(), T=n, S=n), causal=True, block=8)
+        kept.append(sum(sizes))
+    assert kept == [n * (2 * K + 2 * KV + 1) for n in (32, 64)]
+
+
+def test_with_causality_tiles_above_the_diagonal_are_left_out(monkeypatch):
+    made, scores = [], _Tiles.scores
+    monkeypatch.setattr(_Tiles, "scores", lambda *a: made.append(a[-2:]) or scores(*a))
+    n, block = 40, 8
+    flash_attend(*inputs(lead=(), T=n, S=n), causal=True, block=block)
+    assert len(made) == 5 * 6 // 2
+    assert all(columns.start < rows.stop for rows, columns in made)
+    made.clear()
+    flash_attend(*inputs(lead=(), T=n, S=n), block=block)
+    assert len(made) == 25
+
+
+# --- errors --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"block": 0}, ValueError, "block must be at least 1, got 0"),
+        ({"mask": torch.ones(T, S)}, TypeError, "a mask is boolean"),
+        ({"mask": torch.ones(S, T) > 0}, ValueError, r"mask \(17, 13\) does not broadcast to"),
+        ({"mask": torch.ones(5, 1, 1, T, S) > 0}, ValueError, r"mask \(5, 1, 1, 13, 17\) does not"),
+        ({"k": torch.ones(B, H, S, K + 1)}, ValueError, r"got q .*, k \(2, 3, 17, 6\), v"),
+        ({"v": torch.ones(B, H, S + 1, KV)}, ValueError, r"v \(2, 3, 18, 7\)"),
+        ({"q": torch.ones(B, 1, T, K)}, ValueError, r"got q \(2, 1, 13, 5\), k"),
+        ({"q": torch.ones(B, H, S + 1, K), "causal": True}, ValueError, "T = 18 queries"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused(changes, error, message):
+    given = dict(zip("qkv", inputs(), strict=True)) | changes
+    with pytest.raises(error, match=message):
+        flash_attend(**given)
