@@ -187,7 +187,7 @@ _ROWS = (
         parameters="7.5B",
         config=_GPT3.replace(vocab_size=256_000, d_model=4096, n_layers=32, n_heads=32),
         tokens=300e9,
-        note="No second source for the sizes and the tokens.",
+        note="No second source for the sizes.",
     ),
     Architecture(
         name="Jurassic-1 Jumbo",
@@ -196,7 +196,7 @@ _ROWS = (
         parameters="178B",
         config=_GPT3.replace(vocab_size=256_000, d_model=13_824, n_layers=76, n_heads=96),
         tokens=300e9,
-        note="No second source for layers, width, heads and tokens.",
+        note="No second source for layers, width and heads.",
     ),
     Architecture(
         name="Gopher",
@@ -231,7 +231,8 @@ _ROWS = (
         ),
         uncounted=("embedding",),
         compute=3.55e23,
-        note="The paper names neither the norm nor the tokens read.",
+        note="The paper names neither the norm nor the tokens read; Hoffmann et al. (2022) say 168 "
+        "billion.",
     ),
     _palm("8B", "8.63B", 32, 4096, 16),
     _palm("62B", "62.50B", 64, 8192, 32),
@@ -404,8 +405,7 @@ _ROWS = (
         ),
         tokens=18e12,
         miss="Cut, not rounded: 7,615,616,512 with the biases of queries, keys and values.",
-        note="Ours has biases in all linear maps or in none. No second source for the printed "
-        "count and the tokens.",
+        note="Ours has biases in all linear maps or in none.",
     ),
     Architecture(
         name="OLMo 2 7B",
