@@ -61,7 +61,7 @@ def test_a_row_of_zeros_stays_one():
 @pytest.mark.parametrize(
     "changes",
     [{"activation": "gelu"}, {"norm": "layer"}, {"position": "learned"}, {"tie_embeddings": False},
-     {"bias": True}, {"n_kv_heads": 1}, {"rotary_dim": 2}, {"window": 3}],
+     {"bias": True}, {"n_kv_heads": 1}, {"rotary_dim": 2}, {"window": 3}, {"parallel": True}],
 )  # fmt: skip
 def test_what_the_page_does_not_know_is_refused(changes):
     with pytest.raises(ValueError, match="the page knows"):

@@ -187,7 +187,7 @@ _ROWS = (
         parameters="7.5B",
         config=_GPT3.replace(vocab_size=256_000, d_model=4096, n_layers=32, n_heads=32),
         tokens=300e9,
-        note="No second source for the sizes.",
+        note="No second source for layers, width and heads.",
     ),
     Architecture(
         name="Jurassic-1 Jumbo",
@@ -196,7 +196,7 @@ _ROWS = (
         parameters="178B",
         config=_GPT3.replace(vocab_size=256_000, d_model=13_824, n_layers=76, n_heads=96),
         tokens=300e9,
-        note="No second source for layers, width and heads.",
+        note="No second source for width and heads.",
     ),
     Architecture(
         name="Gopher",

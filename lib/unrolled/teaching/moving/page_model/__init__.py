@@ -23,9 +23,9 @@ from unrolled.teaching.moving.embed import embed, with_script
 
 # The configuration that the forward pass in the page can compute.
 SUPPORTED = {
-    "activation": "swiglu", "norm": "rms", "norm_first": True, "position": "rotary",
-    "bias": False, "tie_embeddings": True, "embedding_norm": False, "window": None,
-    "scale_embedding": False, "scale_scores": True, "scale_logits": False,
+    "activation": "swiglu", "norm": "rms", "norm_first": True, "parallel": False,
+    "position": "rotary", "bias": False, "tie_embeddings": True, "embedding_norm": False,
+    "window": None, "scale_embedding": False, "scale_scores": True, "scale_logits": False,
 }  # fmt: skip
 PLACE = "In the web book the model itself runs here: type a text, and see what it expects next{}."
 
