@@ -152,8 +152,8 @@ def test_adapters_take_the_mode_of_the_map_they_are_put_onto():
         assert all(m.training is training for m in ours.modules())
 
 
-def test_merged_and_unmerged_a_model_gives_the_same():
-    ours, x = adapted(), tokens()
+def test_merged_and_unmerged_a_model_gives_the_same(device):
+    ours, x = adapted().to(device), tokens().to(device)
     _, layer = next(adapters(ours))
     logits, matrix = ours(x), layer.base.weight.clone()
     merge(ours)
@@ -188,8 +188,8 @@ def test_removed_without_a_merge_they_leave_the_model_as_it_was():
     close(ours(x), logits, 0)
 
 
-def test_adapters_are_saved_alone_and_loaded_into_another_copy():
-    ours, x = adapted(), tokens()
+def test_adapters_are_saved_alone_and_loaded_into_another_copy(device):
+    ours, x = adapted().to(device), tokens().to(device)
     other = copy.deepcopy(ours)
     for _, layer in adapters(other):
         nn.init.zeros_(layer.lora_b)

@@ -123,14 +123,14 @@ def test_zeros_stay_zeros(double):
 
 @both
 @pytest.mark.parametrize("bias", [False, True])
-def test_a_quantised_map_is_that_of_its_rounded_matrix_with_gradients(double, bias):
+def test_a_quantised_map_is_that_of_its_rounded_matrix_with_gradients(double, bias, device):
     torch.manual_seed(0)
-    linear = nn.Linear(13, 7, bias=bias).double()
+    linear = nn.Linear(13, 7, bias=bias).double().to(device)
     ours = QuantisedLinear(linear, double=double)
     rounded = dequantise(quantise(linear.weight, double=double)).double()
     assert (rounded - linear.weight).abs().max() > 1e-3
     linear.weight.data = rounded
-    x = torch.randn(2, 3, 13, dtype=torch.float64, requires_grad=True)
+    x = torch.randn(2, 3, 13, dtype=torch.float64).to(device).requires_grad_()
     close(ours(x), linear(x), 1e-12)
     assert torch.autograd.gradcheck(ours, x)
     assert [name for name, _ in ours.named_parameters()] == ["bias"] * bias

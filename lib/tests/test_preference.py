@@ -76,14 +76,16 @@ def test_pairs_stand_together_the_preferred_first():
 
 
 @pytest.mark.parametrize("kind", ["transformer", "recurrent"])
-def test_a_sequences_log_probability_is_the_sum_over_its_answer_alone(kind):
+def test_a_sequences_log_probability_is_the_sum_over_its_answer_alone(kind, device):
     ours = model() if kind == "transformer" else RecurrentLM(V, embedding_dim=D, hidden_size=D)
-    got = sequence_log_probs(ours, *tensors(preference_batch(PROMPTS, CHOSEN, REJECTED)))
+    ours = ours.to(device)
+    pairs = (x.to(device) for x in tensors(preference_batch(PROMPTS, CHOSEN, REJECTED)))
+    got = sequence_log_probs(ours, *pairs)
     for i, prompt in enumerate(PROMPTS):
         for j, answer in enumerate((CHOSEN[i], REJECTED[i])):
             nats, text = 0.0, list(prompt)
             for token in answer:
-                nats += ours(torch.tensor([text]))[0, -1].log_softmax(-1)[token]
+                nats += ours(torch.tensor([text], device=device))[0, -1].log_softmax(-1)[token]
                 text.append(token)
             close(got[i, j], nats)
 

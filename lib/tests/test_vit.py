@@ -86,7 +86,7 @@ def load_transformers(theirs, ours: VisionTransformer) -> None:
     ours.load_state_dict(state)
 
 
-def test_logits_and_gradients_are_those_of_transformers(transformers):
+def test_logits_and_gradients_are_those_of_transformers(transformers, device):
     theirs = transformers.ViTForImageClassification(
         transformers.ViTConfig(
             hidden_size=D, num_hidden_layers=LAYERS, num_attention_heads=H, layer_norm_eps=1e-5,
@@ -98,9 +98,10 @@ def test_logits_and_gradients_are_those_of_transformers(transformers):
         nn.init.normal_(parameter, std=0.4)
     ours = vision()
     load_transformers(theirs, ours)
-    x, results = images().requires_grad_(), []
+    ours, theirs = ours.to(device), theirs.to(device)
+    x, results = images().to(device).requires_grad_(), []
     for logits in (ours(x), theirs(x).logits):
-        weights = torch.linspace(-1, 2, logits.numel()).view_as(logits)
+        weights = torch.linspace(-1, 2, logits.numel(), device=device).view_as(logits)
         results.append((logits, *torch.autograd.grad((weights * logits).sum(), x)))
     assert results[0][0].shape == (B, CLASSES)
     for got, expected in zip(*results, strict=True):
