@@ -77,6 +77,11 @@ def test_two_embeddings_make_t5_large(counts):
     assert printed(counts["T5 Large"] + 32_128 * 1024, "770.6M") == "770.6M"
 
 
+def test_the_norms_that_ours_lacks_make_gemma_2_whole(counts):
+    row = ARCHITECTURES["Gemma 2 2B"]
+    assert printed(counts["Gemma 2 2B"] + 26 * 2 * 2304, row.parameters) == row.parameters
+
+
 def test_palm_without_its_norms(counts):
     row = ARCHITECTURES["PaLM 540B"]
     norms = parameters(row.config)["norms"]

@@ -133,12 +133,16 @@ def test_both_directions_allow_every_pair():
     assert one == 2 * 2 * 2 * 12 * (S * S + 1 + 2 * (T - 1))
 
 
+LONG = {"d_model": 1600, "n_heads": 25, "n_layers": 48, "context_length": 16_384}
+
+
 @pytest.mark.parametrize(
-    ("name", "n_tokens", "ratio"), [("gpt3", 2048, 1.03), ("gpt2", 1024, 1.14)]
+    ("name", "changes", "ratio"), [("gpt3", {}, 1.03), ("gpt2", {}, 1.14), ("gpt2", LONG, 2.57)]
 )
-def test_training_takes_about_six_operations_for_each_parameter_and_token(name, n_tokens, ratio):
+def test_training_takes_about_six_operations_for_each_parameter_and_token(name, changes, ratio):
     """6·N·D of Kaplan et al. (2020): closest where the width is large against the context."""
-    c = preset(name)
+    c = preset(name, **changes)
+    n_tokens = c.context_length
     six = 6 * parameters(c)["total"] * n_tokens
     assert flops(c, n_tokens, training=True)["total"] / six == pytest.approx(ratio, abs=0.005)
 

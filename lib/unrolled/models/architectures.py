@@ -122,7 +122,6 @@ def _t5(name: str, size: str, miss: str, **sizes: int) -> Architecture:
         kind="encoder-decoder",
         tokens=1e12,
         miss=miss,
-        note="No second source for the tokens.",
     )
 
 
@@ -288,7 +287,7 @@ _ROWS = (
         tokens=400e9,
         miss="The name is rounded.",
         note="DeepNorm multiplies x before it adds, ours does not; the prefix of a text is read in "
-        "both directions, which takes a `prefix_mask`. No second source for the tied head.",
+        "both directions, which takes a `prefix_mask`.",
     ),
     Architecture(
         name="Galactica",
@@ -362,7 +361,6 @@ _ROWS = (
             rope_theta=500_000.0,
         ),
         tokens=15e12,
-        note="No second source for the tokens.",
     ),
     Architecture(
         name="Llama 3 405B",
@@ -376,13 +374,12 @@ _ROWS = (
         tokens=15.6e12,
         compute=3.8e25,
         miss="Cut, not rounded.",
-        note="No second source for the tokens.",
     ),
     Architecture(
         name="Gemma 2 2B",
         year=2024,
         source="Gemma team (2024), tables 1 and 2",
-        parameters="2,024M",
+        parameters="2,024,517,888",
         config=TransformerConfig(
             vocab_size=256_128, d_model=2304, n_layers=26, n_heads=8, n_kv_heads=4, head_dim=256,
             d_ff=9216, context_length=8192, activation="geglu-tanh", norm="rms", norm_eps=1e-6,
@@ -390,9 +387,9 @@ _ROWS = (
         ),
         uncounted=("embedding",),
         tokens=2e12,
+        miss="Theirs has a norm after each sub-layer, too: 26 · 2 · 2,304 more.",
         note="Ours has no norm after a sub-layer, no bound on scores and logits (tanh), and one "
-        "window for all layers, where theirs has one in every other. No second source for the "
-        "printed count and the tokens.",
+        "window for all layers, where theirs has one in every other.",
     ),
     Architecture(
         name="Qwen2.5 7B",
@@ -413,9 +410,9 @@ _ROWS = (
         source="OLMo team (2024), table 1",
         parameters="7B",
         config=_LLAMA.replace(vocab_size=100_352, context_length=4096, rope_theta=500_000.0),
-        tokens=4e12,
+        tokens=4.05e12,
         note="Theirs norms what a sub-layer gives, x + norm(f(x)), and queries and keys; ours "
-        "norms x. No second source for the tokens.",
+        "norms x.",
     ),
 )  # fmt: skip
 
