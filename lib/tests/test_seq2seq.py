@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 import torch
@@ -86,6 +87,29 @@ def test_additive_scores_are_those_of_a_network_on_both_side_by_side():
         [query[:, :, None].expand(-1, -1, S, -1), memory[:, None].expand(-1, T, -1, -1)], -1
     )
     assert_close(ours.scores(query, ours.key(memory)), net(both)[..., 0], rtol=0, atol=1e-12)
+
+
+def test_keras_itself_gave_these_numbers():
+    """Weights and contexts by keras.layers.AdditiveAttention, Keras 3.15.1 on torch.
+
+    It adds what it is given, so query @ W.T and memory @ U.T went in, and v was its scale. Its
+    contexts come in single precision.
+    """
+    ours = MemoryAttention(2, 3, "additive", width=4).double()
+
+    def wave(*shape):
+        return torch.arange(1.0, 1 + math.prod(shape), dtype=torch.float64).sin().reshape(shape)
+
+    ours.query.weight.data, ours.key.weight.data, ours.v.data = wave(4, 2), wave(4, 3), wave(4)
+    mask = torch.tensor([[True, True, True, False]])
+    contexts, weights = ours(wave(1, 2, 2), wave(1, 4, 3), mask)
+    expected = [
+        [0.343538943266, 0.276348463585, 0.380112593149, 0.0],
+        [0.448793487808, 0.109266172423, 0.441940339770, 0.0],
+    ]
+    assert_close(weights[0], torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-12)
+    expected = [[0.329665690, 0.423449308, 0.127915591], [0.585302651, 0.740546107, 0.214934856]]
+    assert_close(contexts[0].float(), torch.tensor(expected), rtol=0, atol=1e-7)
 
 
 def test_with_dot_products_it_is_torchs_attention_without_the_divisor():
