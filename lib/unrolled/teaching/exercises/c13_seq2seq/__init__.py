@@ -2,6 +2,7 @@
 
 order = (
     "step_by_hand",
+    "score_gradients",
     "read_memory",
     "additive_scores",
     "crossings",

@@ -76,6 +76,15 @@ wrong = {
     "the memory is not used: these weights never look at the source": swap(
         "(H @ U.T)[None]", "0 * (H @ U.T)[None]"
     ),
+    "v is applied before the tanh; the formula weighs the units after it": (
+        lambda Q, H, W, U, v: np.tanh(((Q @ W.T)[:, None] + (H @ U.T)[None]) * v).sum(-1)
+    ),
+    "W and U are exchanged: W belongs to the states, U to the memory": (
+        lambda Q, H, W, U, v: np.tanh((Q @ U.T)[:, None] + (H @ W.T)[None]) @ v
+    ),
+    "a matrix is turned: row a of W belongs to unit a, so it is q @ W.T": (
+        lambda Q, H, W, U, v: np.tanh((Q @ W)[:, None] + (H @ U)[None]) @ v
+    ),
     "each part has a tanh of its own; the formula takes it of the sum": (
         lambda Q, H, W, U, v: (np.tanh(Q @ W.T)[:, None] + np.tanh(H @ U.T)[None]) @ v
     ),

@@ -54,8 +54,14 @@ def oracle(weights):
 
 # %% wrong
 wrong = {
-    "each pair is counted twice, or the wrong way round: look at t < u only": (
+    "all pairs with different positions are counted, in both orders: look at t < u only": (
         lambda weights: int((weights.argmax(1)[:, None] != weights.argmax(1)).sum())
+    ),
+    "the pairs t > u count too: the part below the diagonal has to go": swap(
+        "np.triu(where[:, None] > where[None], k=1).sum()", "(where[:, None] > where[None]).sum()"
+    ),
+    "these are positions jumped over, not pairs of arrows": (
+        lambda weights: int(np.maximum(0, -np.diff(weights.argmax(1))).sum())
     ),
     "this counts the pairs that do not cross": swap(
         "where[:, None] > where[None]", "where[:, None] < where[None]"

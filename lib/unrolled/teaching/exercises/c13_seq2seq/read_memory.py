@@ -53,6 +53,14 @@ def tests(rng):
         np.ones((2, 4), dtype=bool), hint="large scores",
     )  # fmt: skip
     yield call(
+        -900 - 900 * rng.random(size=(2, 3)), 1 + rng.random(size=(2, 4, 3)),
+        rng.random((2, 4)) < 2, hint="all scores far below zero",
+    )  # fmt: skip
+    yield call(
+        rng.normal(size=(3, 2)), rng.normal(size=(3, 1, 2)), np.ones((3, 1), dtype=bool),
+        hint="one row, which gets the weight 1",
+    )  # fmt: skip
+    yield call(
         rng.normal(size=(2, 3)), rng.normal(size=(2, 4, 3)),
         np.array([[True] * 4, [False] * 4]), hint="one memory is nothing but padding",
     )  # fmt: skip
@@ -100,6 +108,15 @@ wrong = {
     ),
     "a memory of nothing but padding gives NaN: its largest score is −∞": swap(
         ", initial=-1e300", ""
+    ),
+    "scores far below zero all vanish: subtract the largest score, whatever its sign": swap(
+        "initial=-1e300", "initial=0.0"
+    ),
+    "this is the row with the largest weight; attention mixes all rows": swap(
+        "(weights[:, None] @ H)[:, 0]", "H[np.arange(len(H)), weights.argmax(axis=1)]"
+    ),
+    "this is the plain mean of the memory: the weights are not used": swap(
+        "(weights[:, None] @ H)[:, 0]", "H.mean(axis=1)"
     ),
     "a divisor is no part of this attention": swap(
         "[:, :, 0]  #", "[:, :, 0] / np.sqrt(s.shape[1])  #"

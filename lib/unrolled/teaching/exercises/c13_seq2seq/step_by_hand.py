@@ -66,6 +66,10 @@ wrong = {
         "padded": [2 / 5, 2 / 5, 1 / 5]
     },
     "after the mask the other weights must sum to one again": {"padded": [1 / 6, 1 / 6, 0]},
+    "padding gets no weight, so the two rows that are left get one half each": {
+        "padded": [1 / 3, 1 / 3, 1 / 3]
+    },
+    "this is the dot product again: W is missing": {"bilinear": [1 / 6, 1 / 6, 2 / 3]},
     "this is W applied to the state; the score needs s from the left": {
         "bilinear": [4 / 9, 1 / 9, 4 / 9]
     },
