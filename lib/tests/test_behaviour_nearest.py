@@ -56,15 +56,42 @@ def test_the_word_that_fails_by_most_is_named_with_both_cosines():
         rows[4, 7] = 0.1 if (tokens == TEXT).all() else 2
         return rows
 
-    with pytest.raises(BehaviourError, match=r"only 0 of 2 .*word 4 has word 7 .* 0.10, .* 0.89"):
+    with pytest.raises(
+        BehaviourError, match=r"only 0 of 2 .*word 4 is nearest to word 7, .* 0.10; .* 0.89"
+    ):
         check_neighbours(build, TEXT, [3, 4])
 
 
 def test_a_word_is_not_its_own_neighbour_and_zeros_are_no_direction():
-    with pytest.raises(BehaviourError, match=r"at a cosine of 0.00, and shuffled one at 0.00"):
+    with pytest.raises(BehaviourError, match=r"a cosine of 0.00; .* nearest word has 0.00"):
         check_neighbours(lambda tokens: np.eye(V), TEXT, WORDS)
-    with pytest.raises(BehaviourError, match=r"only 0 of 10"):
+    with pytest.raises(BehaviourError, match=r"only 0 of 10 .*; 10 have an empty vector"):
         check_neighbours(lambda tokens: np.zeros((V, 2)), TEXT, WORDS)
+
+
+@pytest.mark.parametrize("left", [0, 1e-15], ids=["zeros", "rounding"])
+def test_words_that_are_empty_when_shuffled_do_not_pass(left):
+    def build(tokens):
+        rows = of_company(tokens) + 0.0
+        if not np.array_equal(tokens, TEXT):
+            rows[:7] = left * np.random.default_rng(0).normal(size=rows[:7].shape)
+        return rows
+
+    with pytest.raises(BehaviourError, match=r"only 3 of 10 .*; 7 have an empty vector"):
+        check_neighbours(build, TEXT, WORDS)
+
+
+def test_vectors_that_ignore_the_text_are_refused():
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        with pytest.raises(BehaviourError, match="do not come from the words' order"):
+            check_neighbours(lambda tokens, rng=rng: rng.normal(size=(97, 7)), TEXT, np.arange(97))
+
+
+def test_the_message_calls_the_words_by_their_names():
+    names = [f"w{i}" for i in range(V)]
+    with pytest.raises(BehaviourError, match=r"“w\d” is nearest to “w\d+”"):
+        check_neighbours(of_frequency, TEXT, WORDS, names=names)
 
 
 def test_the_share_and_the_seed_are_those_asked_for():
@@ -74,11 +101,11 @@ def test_the_share_and_the_seed_are_those_asked_for():
         seen.append(tokens.copy())
         return of_company(tokens)
 
-    check_neighbours(build, TEXT, WORDS, n_shuffles=2, seed=5)
+    check_neighbours(build, TEXT, WORDS, n_shuffles=3, seed=5)
     first = list(seen)
     seen.clear()
-    check_neighbours(build, TEXT, WORDS, n_shuffles=2, seed=5, share=0.9)
-    assert len(first) == len(seen) == 3
+    check_neighbours(build, TEXT, WORDS, n_shuffles=3, seed=5, share=0.9)
+    assert len(first) == len(seen) == 4
     for before, after in zip(first, seen, strict=True):
         np.testing.assert_array_equal(before, after)
     np.testing.assert_array_equal(first[0], TEXT)
@@ -95,6 +122,8 @@ def test_unusable_arguments_are_refused():
         check_neighbours(of_company, TEXT, [1, 23])
     with pytest.raises(ValueError, match=r"vectors \(V, D\) with V ≥ 2, got \(3,\)"):
         check_neighbours(lambda tokens: np.ones(3), TEXT, [1])
+    with pytest.raises(ValueError, match="n_shuffles"):
+        check_neighbours(of_company, TEXT, WORDS, n_shuffles=2)
     with pytest.raises(ValueError, match="share must be"):
         check_neighbours(of_company, TEXT, WORDS, share=1)
     with pytest.raises(BehaviourError, match="NaN"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,16 +19,22 @@ def check_neighbours(
     n_shuffles: int = 3,
     seed: int = 0,
     share: float = 0.5,
+    names: Sequence[str] | None = None,
 ) -> None:
     """Check that most words' nearest neighbours are nearer than chance would put them.
 
     Chance is the same text with its tokens shuffled: every word is as frequent as before, and no
     word keeps company with another. For each word the cosine to its nearest neighbour must be
-    larger than in all shuffled texts, for more than `share` of the words.
+    larger than in all shuffled texts, for more than `share` of the words. A word whose vector is
+    empty, in the text or in a shuffled one, has nothing to compare and does not pass.
+
+    Vectors that ignore the text pass for a word with probability 1 / (n_shuffles + 1); fewer than
+    three shuffles would let half of the words pass by luck.
 
     build: one text of tokens (n,) to the words' vectors (V, D); the check calls it n_shuffles + 1
-           times.
+           times. n_shuffles: at least 3.
     tokens: (n,) integers. words: (m,) ids of the words to check, rows of the vectors.
+    names: the words themselves, for the message.
 
     Raises BehaviourError with the number of words that pass and the one that fails by most;
     ValueError or TypeError for arguments that the check cannot use.
@@ -39,25 +45,37 @@ def check_neighbours(
             raise TypeError(f"{name} needs integers, got {ids.dtype}")
         if ids.ndim != 1 or len(ids) < least:
             raise ValueError(f"{name} needs at least {least} ids in one axis, got {ids.shape}")
-    n_shuffles, share = whole("n_shuffles", n_shuffles), real("share", share, 0, below=1)
+    n_shuffles, share = whole("n_shuffles", n_shuffles, 3), real("share", share, 0, below=1)
     rng = np.random.default_rng(seed)
-    found, who = _nearest(build(text), asked)
-    chance = np.stack(
-        [_nearest(build(rng.permutation(text)), asked)[0] for _ in range(n_shuffles)]
-    ).max(axis=0)
-    nearer = found > chance
+    found, who, filled = _nearest(build(text), asked)
+    shuffled = [_nearest(build(rng.permutation(text)), asked) for _ in range(n_shuffles)]
+    chance = np.max([cosines for cosines, _, _ in shuffled], axis=0)
+    comparable = filled & np.all([full for _, _, full in shuffled], axis=0)
+    nearer = (found > chance) & comparable
     if nearer.mean() > share:
         return
-    worst = int((found - chance).argmin())
-    raise BehaviourError(
-        f"only {nearer.sum()} of {len(asked)} words have a nearer neighbour than in the shuffled "
-        f"text: word {asked[worst]} has word {who[worst]} at a cosine of {found[worst]:.2f}, and "
-        f"shuffled one at {chance[worst]:.2f}. These cosines do not come from the words' order"
+    summary = (
+        f"only {nearer.sum()} of {len(asked)} words have a nearer neighbour than when shuffled"
     )
+    if not comparable.all():
+        summary += f"; {(~comparable).sum()} have an empty vector in one of the two"
+    if comparable.any():
+        worst = int(np.where(comparable, found - chance, np.inf).argmin())
+        word, other = (
+            f"word {i}" if names is None else f"“{names[i]}”" for i in (asked[worst], who[worst])
+        )
+        summary += (
+            f". In the text, {word} is nearest to {other}, with a cosine of {found[worst]:.2f}; "
+            f"in a text shuffled at random its nearest word has {chance[worst]:.2f}"
+        )
+    raise BehaviourError(f"{summary}. These cosines do not come from the words' order")
 
 
-def _nearest(vectors: Any, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The cosine to the nearest other row, for each of some rows, and which row that is."""
+def _nearest(vectors: Any, words: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For some rows: the cosine to the nearest other row, which row that is, and who is not empty.
+
+    Empty is a row shorter than 1e-9 of the longest: it holds zeros, or what rounding left of them.
+    """
     values = array(vectors).astype(np.float64)
     if values.ndim != 2 or len(values) < 2:
         raise ValueError(f"build must give vectors (V, D) with V ≥ 2, got {values.shape}")
@@ -68,7 +86,8 @@ def _nearest(vectors: Any, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if not np.isfinite(values).all():
         raise BehaviourError("the vectors hold NaN or infinity")
     length = np.linalg.norm(values, axis=1, keepdims=True)
-    values = values / np.where(length > 0, length, 1)
+    filled = length > 1e-9 * length.max()
+    values = np.where(filled, values, 0) / np.where(filled, length, 1)
     cosines = values[words] @ values.T
     cosines[np.arange(len(words)), words] = -np.inf
-    return cosines.max(axis=1), cosines.argmax(axis=1)
+    return cosines.max(axis=1), cosines.argmax(axis=1), filled[words, 0]
