@@ -1,7 +1,7 @@
 """Write `book/landing.html`, the moving figure of the landing page, from a model of this book.
 
-A word n-gram model (chapter 2) is trained on the training plays, and the figure steps through a
-line of a play it never saw. Every number in the figure comes from here.
+A word n-gram model (chapters 2 and 2b) is trained on the training plays, and the figure steps
+through a line of a play it never saw. Every number in the figure comes from here.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ START = (6, 3)  # the seventh word, four words back: the still of print and of a
 TOP = 7
 TARGET = ROOT / "book" / "landing.html"
 CAPTION = (
-    "Counts from Shakespeare’s plays, smoothed: the interpolated Kneser–Ney model that chapter 2"
-    " builds. The line is Benedick’s, from <cite>Much Ado About Nothing</cite>, which the"
+    "Counts from Shakespeare’s plays, smoothed: the interpolated Kneser–Ney model that chapter"
+    " 2b builds. The line is Benedick’s, from <cite>Much Ado About Nothing</cite>, which the"
     " model has not read. The further it may look back, the surer it is where the training plays"
     " hold something alike."
 )

@@ -1,4 +1,4 @@
-"""n-gram language models of any order with four ways to smooth them (chapter 2)."""
+"""n-gram language models of any order with four ways to smooth them (chapters 2 and 2b)."""
 
 from __future__ import annotations
 

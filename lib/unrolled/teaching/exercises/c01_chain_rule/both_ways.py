@@ -5,7 +5,7 @@ approximates both directions equally well. Write `both_ways(train, test, order)`
 Kneser–Ney model on the characters of `train`, once as they stand and once with the text reversed,
 and return the pair (forwards, backwards) of bits per character on `test`.
 
-Kneser–Ney is the box of this chapter, opened in chapter 2. Make the ids with
+Kneser–Ney is the box of this chapter, opened in chapter 2b. Make the ids with
 `CharTokenizer.train(train + test)`, train with
 `NGram.fit(ids, order, vocab_size, "kneser-ney")`, score with `model.score(ids)`; no start or end
 symbols. When it passes, run it on the small Shakespeare corpus for orders 2 to 6. What did you
