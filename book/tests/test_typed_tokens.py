@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 from unrolled.data import corpora
-from unrolled.data.bpe import BPETokenizer
+from unrolled.data.bpe import PATTERNS, BPETokenizer
 
 PAGE = "chapters/04_tokens.html"
 FIXED = (
@@ -89,7 +89,8 @@ def test_it_works_by_keyboard_and_tells_a_screen_reader(page, data, tokenizers):
     page.keyboard.press("Home")
     assert page.inner_text(".u-typed-says") == "0 merges: 9 tokens for 9 bytes"
     page.keyboard.press("ArrowRight")
-    merges = f"{data['stops'][1]:,} merges"
+    assert data["stops"][1] == 1
+    merges = "1 merge"
     assert page.get_attribute(".u-typed input", "aria-valuetext") == merges
     n = len(tokenizers[1].encode("ninepence"))
     assert page.inner_text(".u-typed-says") == f"{merges}: {n} tokens for 9 bytes"
@@ -98,3 +99,19 @@ def test_it_works_by_keyboard_and_tells_a_screen_reader(page, data, tokenizers):
 def test_a_long_text_wraps_on_a_phone(page):
     page.fill(".u-typed textarea", "antidisestablishmentarianism " * 10)
     assert page.evaluate("document.querySelector('.u-typed').scrollWidth") <= 375
+
+
+def test_a_piece_that_fits_into_a_line_stands_in_one(page, data, tokenizers):
+    text, pieces = "He was born in 1598, in 1599 or in 1600: who knows?" * 3, []
+    page.fill(".u-typed textarea", text)
+    page.fill(".u-typed input", "1")
+    tops = page.evaluate(
+        "[...document.querySelectorAll('.u-typed small')].map(e => Math.round(e.offsetTop))"
+    )
+    for piece in PATTERNS["gpt2"].findall(text):
+        n = len(tokenizers[1].encode(piece))
+        pieces.append(tops[:n])
+        tops = tops[n:]
+    assert not tops
+    assert len({row for tops_of in pieces for row in tops_of}) > 5
+    assert all(len(set(tops_of)) == 1 for tops_of in pieces), pieces

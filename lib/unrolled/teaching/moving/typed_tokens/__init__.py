@@ -71,17 +71,17 @@ def written(token: bytes) -> tuple[str, bool]:
 
 def _still(tokenizer: BPETokenizer, text: str) -> tuple[str, str]:
     """What is seen before the script runs, and the tokens in one line."""
-    boxes, line = [], []
+    pieces, line = [], []
     for piece in PATTERNS["gpt2"].findall(text):
-        ids = tokenizer.encode(piece).tolist()
-        for n, i in enumerate(ids, start=1):
+        boxes = ""
+        for i in tokenizer.encode(piece).tolist():
             shown, is_text = written(tokenizer.vocab[i])
             line.append(shown)
-            last = ' class="u-typed-last"' if n == len(ids) else ""
             kind = "" if is_text else ' class="u-typed-bytes"'
-            boxes.append(
-                f"<li{last}><span{kind}>{html.escape(shown)}</span><small>{i}</small></li>"
-            )
-    n, n_bytes = len(boxes), len(text.encode())
-    says = f"{len(tokenizer.merges):,} merges: {n} tokens for {n_bytes} bytes"
-    return f'<p class="u-typed-says">{says}</p><ol>{"".join(boxes)}</ol>', " | ".join(line)
+            box = f"<span{kind}>{html.escape(shown)}</span><small>{i}</small>"
+            boxes += f'<span class="u-typed-token">{box}</span>'
+        pieces.append(f"<li>{boxes}</li>")
+    n, n_bytes = len(line), len(text.encode())
+    k = len(tokenizer.merges)
+    says = f"{k:,} merge{'s' * (k != 1)}: {n} tokens for {n_bytes} bytes"
+    return f'<p class="u-typed-says">{says}</p><ol>{"".join(pieces)}</ol>', " | ".join(line)

@@ -51,23 +51,27 @@
     says.before(form);
 
     const draw = () => {
-      const n = stops[slider.value], boxes = [];
-      for (const [piece] of field.value.matchAll(PIECE)) {
-        merged(piece, ranks, n).forEach((id, i, ids) => {
+      const n = stops[slider.value], pieces = [];
+      let count = 0;
+      for (const [text] of field.value.matchAll(PIECE)) {
+        const piece = document.createElement("li");
+        for (const id of merged(text, ranks, n)) {
           const [shown, isText] = written(vocab[id]);
-          const box = document.createElement("li"), token = document.createElement("span"), small = document.createElement("small");
-          if (i === ids.length - 1) box.className = "u-typed-last";
+          const [box, token, small] = ["span", "span", "small"].map((tag) => document.createElement(tag));
+          box.className = "u-typed-token";
           if (!isText) token.className = "u-typed-bytes";
           token.textContent = shown;
           small.textContent = id;
           box.append(token, small);
-          boxes.push(box);
-        });
+          piece.append(box);
+          count++;
+        }
+        pieces.push(piece);
       }
-      list.replaceChildren(...boxes);
-      const merging = `${n.toLocaleString("en")} merges`;
+      list.replaceChildren(...pieces);
+      const merging = `${n.toLocaleString("en")} merge${n === 1 ? "" : "s"}`;
       slider.setAttribute("aria-valuetext", merging);
-      says.textContent = `${merging}: ${boxes.length} tokens for ${encoder.encode(field.value).length} bytes`;
+      says.textContent = `${merging}: ${count} tokens for ${encoder.encode(field.value).length} bytes`;
     };
     form.addEventListener("input", draw);
     draw();
