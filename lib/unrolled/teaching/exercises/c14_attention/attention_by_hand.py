@@ -3,9 +3,11 @@ r"""Attention by hand, and back
 Two queries, three keys of width 4, three values of width 2:
 
 $$
-Q = \begin{pmatrix} 2 \ln 2 & 2 \ln 2 & 0 & 0 \\ 0 & 0 & 2 \ln 3 & 0 \end{pmatrix}, \quad
+\begin{gathered}
+Q = \begin{pmatrix} 2 \ln 2 & 2 \ln 2 & 0 & 0 \\ 0 & 0 & 2 \ln 3 & 0 \end{pmatrix}, \\
 K = \begin{pmatrix} 1 & 1 & 0 & 0 \\ 1 & -1 & 1 & 0 \\ 0 & 0 & 1 & 2 \end{pmatrix}, \quad
 V = \begin{pmatrix} 6 & 0 \\ 0 & 6 \\ 12 & 6 \end{pmatrix}.
+\end{gathered}
 $$
 
 With pencil and paper, compute the weights `A` (two rows of three) and the answers `Y` (two rows of
