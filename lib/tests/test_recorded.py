@@ -156,6 +156,17 @@ def test_c16_the_probability_of_a_line_end_is_the_recorded_one():
     assert found == pytest.approx(wanted, rel=1e-3)
 
 
+def test_c16_the_small_models_of_the_line_ends_are_those_of_the_ablation():
+    lines, ablated = (record.load(name) for name in ("c16_line_ends", "c16_ablation"))
+    assert lines["seeds"] == ablated["seeds"]
+    assert lines["config"]["n_steps"] == ablated["config"]["n_steps"]
+    assert lines["config"]["small_corpus"] == ablated["config"]["corpus"]
+    for model, whole in zip(lines["metrics"]["small"], ablated["metrics"]["models"], strict=True):
+        reads = np.array(whole["habits"]["line ends"])
+        worst = max(model["heads"], key=lambda row: row["lost"]["long line"] - row["lost"]["other"])
+        assert tuple(worst["head"]) == np.unravel_index(reads.argmax(), reads.shape)
+
+
 @pytest.mark.parametrize("scheme", c17_extrapolation.SCHEMES)
 def test_c17_a_scheme_has_as_many_parameters_as_recorded(scheme):
     recorded = record.load("c17_extrapolation")
