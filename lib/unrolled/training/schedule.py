@@ -1,4 +1,4 @@
-"""Learning-rate schedules: what the rate is multiplied by at each step. Chapter 20 compares them.
+"""Learning-rate schedules: what the rate is multiplied by at each step. Chapter 8 compares them.
 
 Every schedule is a pure function (step, n_steps, *, warmup_steps, …) → factor in 0 … 1. Steps are
 counted from 0. The warm-up rises in a straight line, 1/warmup_steps, 2/warmup_steps, …, 1, so that
