@@ -104,7 +104,9 @@ def test_c08_the_networks_of_words_have_as_many_parameters_as_recorded():
     recorded = record.load("c08_unseen")["config"]
     for net in recorded["nets"].values():
         assert size(_c08_words.fresh(_c08_words.Net(**net), 0)) == recorded["parameters"]
-    for row in record.load("c08_context")["metrics"]["rows"]:
+    longer = record.load("c08_longer")
+    assert longer["config"]["n_steps"] == recorded["nets"]["net"]["n_steps"]
+    for row in record.load("c08_context")["metrics"]["rows"] + longer["metrics"]["rows"]:
         model = _c08_words.fresh(_c08_words.Net(context_length=row["context"]), 0)
         assert size(model) == row["parameters"]
 

@@ -3,7 +3,11 @@ r"""Backwards with direct connections
 With direct connections the scores of a single context are
 
 $$
-e = [E_{w_1}, E_{w_2}, \dots], \qquad h = \tanh(e\,W), \qquad z = h\,U + e\,M ,
+\begin{aligned}
+e &= [E_{w_1}, E_{w_2}, \dots], \\
+h &= \tanh(e\,W), \\
+z &= h\,U + e\,M ,
+\end{aligned}
 $$
 
 with $W$ of shape `(n * D, H)`, $U$ `(H, V)` and $M$ `(n * D, V)` (no biases), and the loss is
