@@ -5,6 +5,4 @@ order = (
     "softmax_vjp",
     "tanh_layer_vjp",
     "tape_gradients",
-    "step_size",
-    "loss_hessian",
 )
