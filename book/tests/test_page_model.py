@@ -1,7 +1,8 @@
-"""The model in the page of chapter 20 says what torch says, with the file the page loads."""
+"""The model in the pages of chapters 20 and 21 says what torch and the library's samplers say."""
 
 from __future__ import annotations
 
+import math
 import re
 
 import pytest
@@ -9,6 +10,8 @@ import torch
 from conftest import SITE
 from unrolled.models.heads import attention_weights
 from unrolled.teaching.moving import page_model
+from unrolled.training.generate import generate
+from unrolled.training.samplers import Sampling
 
 PAGE = "chapters/20_transformer_lm.html"
 TEXTS = ("", "ROMEO:\nWhat ", "The king, the k")
@@ -58,3 +61,75 @@ def test_it_writes_into_the_text_and_can_be_used_by_keyboard(page):
 def test_a_sign_it_does_not_know_is_named_and_left_out(page):
     page.fill(".u-model textarea", "aßb")
     assert "no such sign: ß" in page.inner_text(".u-model-says")
+
+
+SAMPLING = "chapters/21_generation.html"
+KNOBS = [
+    {"temperature": 0.7, "top_k": 10},
+    {"temperature": 2, "top_p": 0.9},
+    {"min_p": 0.1, "repetition_penalty": 1.5},
+    {"temperature": 0},
+    {"top_k": 30, "top_p": 0.8, "min_p": 0.02, "temperature": 1.3},
+]
+LOGITS = [
+    [0.3, -1.2, 2.5, 0.3, -4.0, 1.1],
+    [1.0, 1.0, 1.0, 1.0, 0.0, 0.0],  # equal ones
+    [math.log(p) for p in (0.3, 0.6, 0.05, 0.02, 0.02, 0.01)],  # 0.6 + 0.3 is 0.9 but for rounding
+]
+
+
+@pytest.fixture(scope="module")
+def knobs(open_page):
+    tab = open_page(SAMPLING, "phone")
+    tab.click(".u-model-place button")
+    tab.wait_for_selector(".u-chosen li")
+    return tab
+
+
+@pytest.mark.parametrize("settings", [*KNOBS, {"top_k": 3}, {"top_p": 0.9}, {"min_p": 0.02}])
+@pytest.mark.parametrize("logits", LOGITS)
+def test_the_knobs_give_the_probabilities_of_the_library(logits, settings, knobs):
+    tokens = [2, 4, 4]
+    found = knobs.evaluate(
+        "([z, ids, s]) => document.querySelector('.u-model-sampling').sampled(z, ids, s)",
+        [logits, tokens, settings],
+    )
+    sampling = Sampling(**settings)
+    ids, given = torch.tensor([tokens]), torch.tensor([logits], dtype=torch.float64)
+    expected = sampling.probs(sampling.penalise(given, ids, torch.ones_like(ids, dtype=bool)))[0]
+    given = torch.tensor(found, dtype=torch.float64)
+    torch.testing.assert_close(given, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("settings", KNOBS)
+def test_what_is_drawn_from_is_that_of_torch_and_the_library(settings, knobs, packed):
+    model, vocab = packed
+    text = "ROMEO:\nWhat "
+    knobs.fill(".u-model textarea", text)
+    usual = {"repetition_penalty": 1, "temperature": 1, "top_k": "off", "top_p": "off",
+             "min_p": "off"}  # fmt: skip
+    for name, value in (usual | settings).items():
+        knobs.select_option(f"[data-knob={name}]", str(value))
+    shown = knobs.evaluate("[...document.querySelectorAll('.u-chosen li')].map(i => +i.dataset.q)")
+    ids = torch.tensor([[vocab.index(c) for c in "\n" + text]])
+    sampling = Sampling(**settings)
+    with torch.no_grad():
+        logits = sampling.penalise(model(ids)[:, -1], ids, torch.ones_like(ids, dtype=bool))
+    expected = sampling.probs(logits)[0]
+    best = expected.sort(descending=True).values[: len(shown)]
+    torch.testing.assert_close(torch.tensor(shown).float(), best, rtol=0, atol=1e-4)
+    n = int((expected > 0).sum())
+    assert knobs.inner_text(".u-kept").startswith(f"{n} of {len(vocab)} ")
+
+
+def test_with_the_temperature_at_0_it_writes_what_greedy_search_writes(knobs, packed):
+    model, vocab = packed
+    knobs.fill(".u-model textarea", "The king ")
+    knobs.select_option("[data-knob=temperature]", "0")
+    for name in ("top_k", "top_p", "min_p"):
+        knobs.select_option(f"[data-knob={name}]", "off")
+    knobs.select_option("[data-knob=repetition_penalty]", "1")
+    knobs.click(".u-model button[value='40']")
+    prompt = torch.tensor([[vocab.index(c) for c in "\nThe king "]])
+    expected = "".join(vocab[i] for i in generate(model, prompt, 40, temperature=0)[0, 1:])
+    assert knobs.input_value(".u-model textarea") == expected

@@ -32,6 +32,8 @@ from unrolled.teaching.experiments import (
     c20_copy,
     c20_equal_tokens,
     c20_longer,
+    c21_mode,
+    c21_writing,
     ladder_feedforward,
     ladder_lstm,
     ladder_rnn,
@@ -262,6 +264,33 @@ def test_c20_counting_words_names_as_many_authors_as_recorded(course):
     given = c20_authors.draw(np.random.default_rng([seed, n]), n, "train")
     test = c20_authors.draw(np.random.default_rng(99), recorded["config"]["n_test"], "test")
     assert c20_authors.by_counting(given, test, tokenizer) == wanted["accuracy"][seed]
+
+
+def test_c21_what_shakespeare_and_greedy_text_cost_comes_out_again():
+    recorded = record.load("c21_writing")
+    wanted = recorded["metrics"]["rows"]
+    methods, seed = (c21_writing.HUMAN, "greedy"), 1
+    rows = c21_writing.run(seeds=[seed], methods=methods)["metrics"]["rows"]
+    for found in rows:
+        row = row_of(wanted, method=found["method"], seed=seed)
+        assert found["nats"] == pytest.approx(row["nats"], abs=0.01)
+        assert found["repeated"] == pytest.approx(row["repeated"], abs=0.02)
+
+
+def test_c21_an_exact_next_line_comes_out_again():
+    recorded = record.load("c21_mode")
+    n_lines, row = len(recorded["metrics"]["rows"]), recorded["metrics"]["rows"][2]
+    tokenizer = CharTokenizer.train(c21_mode.corpora.load(c21_mode.CORPUS).train)
+    tokens = tokenizer.encode(c21_mode.corpora.load(c21_mode.CORPUS).test)
+    newline = int(tokenizer.encode("\n")[0])
+    end = c21_mode.line_ends(tokens, newline, n_lines)[2]
+    prompt = tokens[end + 1 - c21_mode.CONTEXT : end + 1]
+    assert tokenizer.decode(prompt) == row["context"]
+    model, given = trained.load("ladder_transformer"), c21_mode.torch.from_numpy(prompt)[None]
+    found = c21_mode.searched(model, given.long(), newline, (1,), row["mode"]["reads"] + 50)
+    assert tokenizer.decode(found["mode"]["tokens"].numpy()) == row["mode"]["text"]
+    assert found["mode"]["log_prob"] == pytest.approx(row["mode"]["log_prob"], abs=0.01)
+    assert found["1"]["log_prob"] == pytest.approx(row["1"]["log_prob"], abs=0.1)
 
 
 @pytest.mark.parametrize("order", [2, 3])

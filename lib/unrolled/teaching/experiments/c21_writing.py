@@ -92,7 +92,7 @@ def words(text: str) -> list[str]:
 def known(texts: Sequence[str], vocabulary: set[str]) -> float:
     """The share of whole words that the vocabulary holds; the first and last may be cut off."""
     inner = [word for text in texts for word in words(text)[1:-1]]
-    return sum(word in vocabulary for word in inner) / len(inner)
+    return sum(word in vocabulary for word in inner) / max(1, len(inner))
 
 
 def run(model: TransformerLM | None = None, *, seeds: Sequence[int] = SEEDS, n_texts: int = N_TEXTS,
