@@ -17,7 +17,7 @@ from chapter import Chapter, is_heading, tree
 KNOWN_TAGS = {
     *("nbval-ignore-output", "exact-numbers", "long", "exercise", "raises-exception", "hide-input")
 }
-SHORT, HARD, FOLDED = 20, 30, 60
+SHORT, HARD, FOLDED = 20, 30, 50
 _OWN_SCOPE = (
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda),
     *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
@@ -98,7 +98,7 @@ def _ends_in_prose(cell: NotebookNode | None) -> bool:
 
 
 def cells_are_short(chapter: Chapter) -> list[str]:
-    """A code cell has at most 20 lines, 30 with the tag `long`, 60 where it is folded."""
+    """A code cell has at most 20 lines, 30 with the tag `long`, 50 where it is folded."""
     found = []
     for index, cell in chapter.code[1:]:  # the first holds all imports
         n = sum(bool(line.strip()) for line in cell.source.splitlines())

@@ -138,7 +138,7 @@ BAD = [
     ),
     ("cells_are_short", code(long_cell(21)), "tag `long`"),
     ("cells_are_short", code(long_cell(31), tags=("long",)), "cut it in two"),
-    ("cells_are_short", code(long_cell(61), tags=("hide-input",)), "cut it in two"),
+    ("cells_are_short", code(long_cell(51), tags=("hide-input",)), "cut it in two"),
     ("names_have_one_meaning", code("def f(): ...\n\ndef f(): ..."), "'f'"),
     ("names_have_one_meaning", code("def math(): ..."), "'math'"),
     ("names_have_one_meaning", code("class sum: ..."), "'sum'"),
@@ -228,7 +228,7 @@ def test_a_notebook_that_breaks_the_rule_is_told_so(name, cells, says):
 
 
 def test_a_folded_cell_may_be_longer():
-    assert rules_code.cells_are_short(chapter(code(long_cell(60), tags=("hide-input",)))) == []
+    assert rules_code.cells_are_short(chapter(code(long_cell(50), tags=("hide-input",)))) == []
 
 
 def test_every_rule_says_in_one_line_what_it_holds():
