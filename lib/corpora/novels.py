@@ -1,6 +1,7 @@
 """Turns one novel of the package into chapters: one sentence per line, a blank line per paragraph.
 
-Removed: title, volume and chapter headings, the editor's notes, the underscores of emphasis.
+Removed: title, front matter, licence, volume and chapter headings, the editor's notes, the
+underscores of emphasis and the stars of footnotes.
 The editions break their lines anywhere, so the sentence is the line here.
 """
 
@@ -8,8 +9,10 @@ from __future__ import annotations
 
 import re
 
-_TITLE_OR_NOTE = re.compile(r"^\[(?:Emma|Persuasion|Sense and|At this point)[^\]]*\]\n", re.M)
-_CHAPTER = re.compile(r"^ *chapter +[\divxl]+ *$", re.M | re.I)
+_BOOKS = "Emma|Persuasion|Sense and|The Ball and|The Man Who|Moby Dick"
+_TITLE_OR_NOTE = re.compile(rf"^\[(?:{_BOOKS}|At this point)[^\]]*\]\n", re.M)
+_CHAPTER = re.compile(r"^ *(?:chapter +[\divxl]+ *|[IVX]+\. [A-Z -]+)$", re.M | re.I)
+_LICENCE = re.compile(r"^End of Project Gutenberg's .*", re.M | re.S)
 _RULE = re.compile(r"^ *(?:\*+|volume [iv]+|finis|the end) *$", re.M | re.I)
 # A sentence ends at . ! or ?, with what closes a quotation, before a capital that may open one.
 _SENTENCE_END = re.compile(r"""([.!?]["')]*)\s+(?=["'(]*[A-Z])""")
@@ -26,14 +29,18 @@ def sentences(paragraph: str) -> list[str]:
     return [*found, paragraph[start:]]
 
 
-def chapters(source: str) -> list[str]:
-    """The clean text of each chapter of a novel, in order."""
-    text = _RULE.sub("", _TITLE_OR_NOTE.sub("", source))
-    text = text.replace("_", "").replace("`", "'").replace("[", "").replace("]", "")
+def chapters(source: str, *, front_matter: bool = False, titles: bool = False) -> list[str]:
+    """The clean text of each chapter of a novel, in order.
+
+    front_matter: something stands before the first chapter, and is left out; otherwise a
+        ValueError. titles: the first paragraph of a chapter is its title, and is left out.
+    """
+    text = _RULE.sub("", _TITLE_OR_NOTE.sub("", _LICENCE.sub("", source)))
+    text = text.replace("`", "'").translate(dict.fromkeys(map(ord, "_[]*")))
     front, *bodies = _CHAPTER.split(text)
-    if front.strip() or not bodies:
+    if not bodies or (front.strip() and not front_matter):
         raise ValueError(f"expected the first chapter's heading first, found {front[:60]!r}")
-    return [_lines(body) for body in bodies]
+    return [_lines(body.strip().split("\n\n", 1)[1] if titles else body) for body in bodies]
 
 
 def _lines(body: str) -> str:

