@@ -179,6 +179,29 @@ def rows(model: EncoderDecoder, pairs: Sequence[tuple[int, int]]) -> dict:
     return found
 
 
+class Forgetful(EncoderDecoder):
+    """A Transformer with a fault: the mask of the source's padding reaches its encoder only."""
+
+    def hidden(self, source, target, source_mask=None, target_mask=None, *, cache=None):
+        """As in `EncoderDecoder`, but the cross-attention reads the padding too."""
+        memory = self.encode(source, source_mask)
+        if cache is not None and not cache.length:
+            cache.begin(memory, None)
+        return self.decoder(self.embed(target), target_mask, cache=cache, source=memory)
+
+
+def forgetful(model: EncoderDecoder) -> Forgetful:
+    """The same weights with the fault."""
+    other = Forgetful(model.config)
+    other.load_state_dict(model.state_dict())
+    return other.eval()
+
+
+def mixed() -> tuple[int, ...]:
+    """Test numbers of all lengths, for one batch with much padding."""
+    return tuple(n for d in DIGITS for n in number_words.numbers("test", digits=(d,))[:20])
+
+
 def trained(arm: Arm, seed: int, lr: float, n_steps: int) -> dict:
     """Train one arm with one seed, measure it, and return its row."""
     model, begin = fresh(arm, seed), time.process_time()
@@ -187,7 +210,12 @@ def trained(arm: Arm, seed: int, lr: float, n_steps: int) -> dict:
     model.eval()
     row = {"arm": arm.name, "seed": seed, "lr": lr, "seconds": round(seconds, 1)}
     row |= {"loss": round(float(np.mean(losses[-50:])), 4), "exact": by_length(model)}
-    return row | rows(model, c13_seq2seq.swaps()) if arm.n_layers else row
+    row["mixed"] = round(exact(model, mixed()), 1)
+    if not arm.n_layers:
+        return row
+    other = forgetful(model)
+    forgot = {"mixed": round(exact(other, mixed()), 1), "exact": by_length(other)}
+    return row | rows(model, c13_seq2seq.swaps()) | {"forgetful": forgot}
 
 
 def searched(arm: Arm, n_steps: int) -> list[dict]:
