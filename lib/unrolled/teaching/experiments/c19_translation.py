@@ -169,7 +169,7 @@ def rows(model: EncoderDecoder, pairs: Sequence[tuple[int, int]]) -> dict:
 
     def share(weights: Tensor, step: Tensor) -> float:
         hit = weights[i, step].argmax(-1) == changed
-        return round(100 * hit[right].float().mean().item(), 1)
+        return round(100 * (hit & right).sum().item() / max(1, right.sum().item()), 1)
 
     found = {"follows": round(100 * right.float().mean().item(), 1)}
     layers = cross_weights(model, source, mask, inputs)
