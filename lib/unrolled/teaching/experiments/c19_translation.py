@@ -192,7 +192,8 @@ class Forgetful(EncoderDecoder):
 
 def forgetful(model: EncoderDecoder) -> Forgetful:
     """The same weights with the fault."""
-    other = Forgetful(model.config)
+    with seeded(0):  # a new model draws weights
+        other = Forgetful(model.config)
     other.load_state_dict(model.state_dict())
     return other.eval()
 
