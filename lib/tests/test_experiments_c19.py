@@ -30,11 +30,12 @@ def test_the_translation_s_result_is_json_with_a_row_for_every_arm_and_seed(monk
     torch.manual_seed(3)
     expected = torch.rand(2)
     torch.manual_seed(3)
-    result = c19_translation.run(arms, seeds=(0, 4), n_steps=10)
+    result = c19_translation.run(arms, seeds=(0, 4), n_steps=10, n_longer=11)
     assert torch.equal(torch.rand(2), expected), "torch's generator was used"
     result = json.loads(json.dumps(result, allow_nan=False))
     rows = result["metrics"]["runs"]
     assert [(r["arm"], r["seed"]) for r in rows] == [("a", 0), ("a", 4), ("b", 0), ("b", 4)]
+    assert len(result["metrics"]["longer"]) == 4
     assert ["predicted" in row for row in rows] == [False, False, True, True]
     assert result["config"]["lr"]["b"] == 1e-3
 
