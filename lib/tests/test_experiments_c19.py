@@ -35,7 +35,7 @@ def test_the_translation_s_result_is_json_with_a_row_for_every_arm_and_seed(monk
     result = json.loads(json.dumps(result, allow_nan=False))
     rows = result["metrics"]["runs"]
     assert [(r["arm"], r["seed"]) for r in rows] == [("a", 0), ("a", 4), ("b", 0), ("b", 4)]
-    assert len(result["metrics"]["longer"]) == 4
+    assert [len(result["metrics"][name]) for name in ("longer", "forgot")] == [4, 2]
     assert ["predicted" in row for row in rows] == [False, False, True, True]
     assert result["config"]["lr"]["b"] == 1e-3
 

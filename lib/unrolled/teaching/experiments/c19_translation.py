@@ -2,9 +2,10 @@
 
 German morphemes to English words, 2 to 12 digits. Every model sees the same batches, as many steps
 and one schedule, and each has its own learning rate, searched at full length with a separate seed
-on the validation numbers. Then all train three times as long at the same rates. For the Transformer, `rows` also asks which token names a row of its
-cross-attention: the one that is read there, or the one that is predicted. About 20 minutes on one
-core.
+on the validation numbers. Then all train three times as long at the same rates. For the
+Transformer, `rows` also asks which token names a row of its cross-attention: the one that is read
+there, or the one that is predicted; and it trains once more with the source's mask forgotten in the
+cross-attention. About 20 minutes on one core.
 """
 
 from __future__ import annotations
@@ -204,16 +205,20 @@ def mixed() -> tuple[int, ...]:
     return tuple(n for d in DIGITS for n in number_words.numbers("test", digits=(d,))[:20])
 
 
-def trained(arm: Arm, seed: int, lr: float, n_steps: int) -> dict:
-    """Train one arm with one seed, measure it, and return its row."""
+def trained(arm: Arm, seed: int, lr: float, n_steps: int, *, forgets: bool = False) -> dict:
+    """Train one arm with one seed, measure it, and return its row.
+
+    forgets: with the fault of `Forgetful`, in training as in use.
+    """
     model, begin = fresh(arm, seed), time.process_time()
+    model = forgetful(model).train() if forgets else model
     losses = train(model, seed, lr, n_steps)
     seconds = time.process_time() - begin
     model.eval()
     row = {"arm": arm.name, "seed": seed, "lr": lr, "seconds": round(seconds, 1)}
     row |= {"loss": round(float(np.mean(losses[-50:])), 4), "exact": by_length(model)}
     row["mixed"] = round(exact(model, mixed()), 1)
-    if not arm.n_layers:
+    if forgets or not arm.n_layers:
         return row
     other = forgetful(model)
     forgot = {"mixed": round(exact(other, mixed()), 1), "exact": by_length(other)}
@@ -238,7 +243,8 @@ def run(
     n_steps: int = N_STEPS,
     n_longer: int = N_LONGER,
 ) -> dict:
-    """metrics: "runs", a row for each arm and seed, and "longer", the same after n_longer steps.
+    """metrics: "runs", a row for each arm and seed, "longer", the same after n_longer
+    steps, and "forgot", Transformers trained and used with the fault.
 
     In a row "exact" has a percentage for each of DIGITS.
     """
@@ -248,10 +254,21 @@ def run(
     longer = [
         trained(arm, seed, best[arm.name], n_longer) for arm in arms if n_longer for seed in seeds
     ]
+    forgot = [
+        trained(arm, seed, best[arm.name], n_steps, forgets=True)
+        for arm in arms
+        if arm.n_layers
+        for seed in seeds
+    ]
     settings = {
-        "batch_size": BATCH_SIZE, "max_norm": MAX_NORM, "n_steps": n_steps, "n_longer": n_longer, "optimizer": "adam",
+        "batch_size": BATCH_SIZE, "max_norm": MAX_NORM, "n_steps": n_steps, "n_longer": n_longer,
+        "optimizer": "adam",
         "search": found, "lr": best, "digits": [*DIGITS], "per_length": PER_LENGTH,
         "n_swaps": c13_seq2seq.N_SWAPS,
         "parameters": {arm.name: n_parameters(fresh(arm, 0)) for arm in arms},
     }  # fmt: skip
-    return {"config": settings, "seeds": [*seeds], "metrics": {"runs": runs, "longer": longer}}
+    return {
+        "config": settings,
+        "seeds": [*seeds],
+        "metrics": {"runs": runs, "longer": longer, "forgot": forgot},
+    }
