@@ -16,7 +16,7 @@ outputs = ("results", "weights")
 
 # %% solution
 def cross_attention(Y, Z, real, W_q, W_k, W_v):
-    """Results (T, M) and weights (T, S) of queries from Y, keys and values from Z."""
+    """Results (T, M) and weights (T, S): Y asks, Z answers."""
     Q, K, V = Y @ W_q, Z @ W_k, Z @ W_v
     scores = Q @ K.T / np.sqrt(Q.shape[1])  # (T, S)
     scores = np.where(real, scores, -np.inf)

@@ -24,7 +24,7 @@ outputs = ("said", "read")
 
 # %% solution
 def named_rows(weights, aligned):
-    """The shares (said, read) of weights (H, T, S) that point to aligned (T,)."""
+    """The shares (said, read) of rows that point to `aligned`."""
     points = weights.mean(axis=0).argmax(axis=1)  # (T,)
     known = aligned >= 0
     said = (points == aligned)[known]
