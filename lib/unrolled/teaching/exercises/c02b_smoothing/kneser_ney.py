@@ -6,7 +6,9 @@ Write `kneser_ney(counts, discount)` for bigrams. `counts[u, w]` is $\#(u\,w)$, 
 $$
 P(w \mid u) = \frac{\max(\#(u\,w) - D,\, 0)}{\#(u\,\bullet)}
   + \frac{D\,N_{1+}(u\,\bullet)}{\#(u\,\bullet)}\, P_{\mathrm{cont}}(w),
-\qquad
+$$
+
+$$
 P_{\mathrm{cont}}(w) = \frac{N_{1+}(\bullet\,w)}{N_{1+}(\bullet\,\bullet)}.
 $$
 

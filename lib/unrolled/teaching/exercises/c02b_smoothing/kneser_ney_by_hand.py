@@ -37,7 +37,10 @@ $$
 After *the* two words were seen, once each, so the discounts free $\tfrac34 \cdot 2 / 2 = \tfrac34$:
 
 $$
-P(\text{lord} \mid \text{the}) = \frac{1 - \tfrac34}{2} + \frac34 \cdot \frac12 = \frac12, \qquad
+P(\text{lord} \mid \text{the}) = \frac{1 - \tfrac34}{2} + \frac34 \cdot \frac12 = \frac12,
+$$
+
+$$
 P(\text{highness} \mid \text{the}) = 0 + \frac34 \cdot \frac14 = \frac3{16}.
 $$
 
