@@ -208,3 +208,25 @@ def test_the_record_says_what_the_chapter_says():
     assert [(r["arm"], r["seed"]) for r in rows] == [
         (arm.name, seed) for arm in ARMS for seed in (0, 1, 2)
     ]
+    assert [row["arm"] for row in recorded["metrics"]["rates"]] == ["none", "dot"]
+    six, nine, twelve = (recorded["config"]["digits"].index(d) for d in (6, 9, 12))
+    arms = {arm.name: [r for r in rows if r["arm"] == arm.name] for arm in ARMS}
+    for row in arms["none"]:
+        assert row["exact"][six] > 60
+        assert row["exact"][nine] < 20
+        assert row["exact"][twelve] < 5
+        assert row["words"][twelve] < 85 < 96 < row["words"][six]
+    for row in arms["none, longer"] + arms["equal weights"]:
+        assert row["exact"][six] > 80
+        assert row["exact"][twelve] < 30
+    for score in ("dot", "bilinear", "additive"):
+        for row in arms[score]:
+            assert min(row["exact"]) > 93
+            assert row["shuffled"] > 96
+            assert all(a["points"] >= 97 for a in row["arrows"].values())
+    for row in arms["additive, one direction"]:
+        found = {kind: row["arrows"][kind] for kind in KINDS}
+        assert (found["tens"]["points"], found["units"]["points"] < 2) == (100, True)
+        assert all(a["points"] + a["late"] == 100 for a in found.values())
+    assert [row["shuffled"] for row in arms["never looks"]] == [0, 0, 0]
+    assert sum(row["exact"][nine] == 100 for row in arms["never looks"]) == 2
