@@ -69,7 +69,7 @@ def test_cross_weights_are_those_of_the_decoder(one):
 
 
 def test_rows_names_the_row_that_predicts_and_the_next(monkeypatch):
-    pairs = c13_seq2seq.swaps(n=5)
+    pairs = c13_seq2seq.swaps("units", n=5)
     _, _, inputs, targets = tensors([a for a, _ in pairs])
     _, _, _, targets_2 = tensors([b for _, b in pairs])
     source, source_2 = (tensors(numbers)[0] for numbers in zip(*pairs, strict=True))

@@ -222,7 +222,8 @@ def trained(arm: Arm, seed: int, lr: float, n_steps: int, *, forgets: bool = Fal
         return row
     other = forgetful(model)
     forgot = {"mixed": round(exact(other, mixed()), 1), "exact": by_length(other)}
-    return row | rows(model, c13_seq2seq.swaps()) | {"forgetful": forgot}
+    pairs = [pair for kind in c13_seq2seq.KINDS for pair in c13_seq2seq.swaps(kind)]
+    return row | rows(model, pairs) | {"forgetful": forgot}
 
 
 def searched(arm: Arm, n_steps: int) -> list[dict]:
@@ -264,7 +265,7 @@ def run(
         "batch_size": BATCH_SIZE, "max_norm": MAX_NORM, "n_steps": n_steps, "n_longer": n_longer,
         "optimizer": "adam",
         "search": found, "lr": best, "digits": [*DIGITS], "per_length": PER_LENGTH,
-        "n_swaps": c13_seq2seq.N_SWAPS,
+        "n_swaps": len(c13_seq2seq.KINDS) * c13_seq2seq.N_SWAPS,
         "parameters": {arm.name: n_parameters(fresh(arm, 0)) for arm in arms},
     }  # fmt: skip
     return {
