@@ -3,7 +3,10 @@ r"""A state that leaks
 A *leaky* unit keeps a part of its state and adds something new,
 
 $$
-h_t = (1 - \alpha)\, h_{t-1} + \alpha \tanh(a_t), \qquad a_t = x_t + h_{t-1} W ,
+\begin{aligned}
+h_t &= (1 - \alpha)\, h_{t-1} + \alpha \tanh(a_t), \\
+a_t &= x_t + h_{t-1} W ,
+\end{aligned}
 $$
 
 with one number $0 < \alpha \le 1$ for all units; $\alpha = 1$ is the Elman network.
@@ -45,8 +48,10 @@ The state $h_{t-1}$ is used twice on its way to $h_t$: in $a_t$, and in the part
 Both send something back, and to it comes the state's own loss:
 
 $$
-\bar h_{t-1} = G_{t-1} + (1 - \alpha)\, \bar h_t + \bar a_t W^\top, \qquad
-\bar a_t = \alpha\, \bar h_t \odot (1 - \tanh^2 a_t) .
+\begin{aligned}
+\bar h_{t-1} &= G_{t-1} + (1 - \alpha)\, \bar h_t + \bar a_t W^\top, \\
+\bar a_t &= \alpha\, \bar h_t \odot (1 - \tanh^2 a_t) .
+\end{aligned}
 $$
 
 $\alpha$ is used at every step, by every unit of every sequence:

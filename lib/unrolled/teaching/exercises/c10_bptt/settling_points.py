@@ -39,8 +39,10 @@ explanation = r"""
 In the inputs, $h_t = x_t + w x_{t-1} + w^2 x_{t-2} + \dots$ With $u = w^2$ the mean loss is
 
 $$
-\tfrac12 \Big(\sum_{k \ge 1} w^{2k} - 1.6\, w^2 + 0.64 \Big)
-= \tfrac12 \Big(\frac{u}{1 - u} - 1.6\, u + 0.64 \Big) ,
+\begin{aligned}
+& \tfrac12 \Big(\sum_{k \ge 1} w^{2k} - 1.6\, w^2 + 0.64 \Big) \\
+&= \tfrac12 \Big(\frac{u}{1 - u} - 1.6\, u + 0.64 \Big) ,
+\end{aligned}
 $$
 
 with its minimum where $1/(1 - u)^2 = 1.6$, at $w = \sqrt{1 - 1/\sqrt{1.6}} = 0.4576$.

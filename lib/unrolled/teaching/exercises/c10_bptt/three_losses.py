@@ -25,8 +25,11 @@ explanation = r"""
 Forwards, $h = (4,\ 2 + 2,\ 2 + 1)$, and the errors are $e = h - y = (1, 4, -3)$. Backwards,
 
 $$
-\bar h_3 = -3, \qquad \bar h_2 = 4 + \tfrac12 \cdot (-3) = \tfrac52, \qquad
-\bar h_1 = 1 + \tfrac12 \cdot \tfrac52 = \tfrac94 .
+\begin{aligned}
+\bar h_3 &= -3, \\
+\bar h_2 &= 4 + \tfrac12 \cdot (-3) = \tfrac52, \\
+\bar h_1 &= 1 + \tfrac12 \cdot \tfrac52 = \tfrac94 .
+\end{aligned}
 $$
 
 The weight is used at every step, with $h_0$, $h_1$ and $h_2$:
