@@ -87,6 +87,10 @@ def test_rows_names_the_row_that_predicts_and_the_next(monkeypatch):
     found = c19_translation.rows(perfect, pairs)
     assert found["follows"] == found["predicted"][0] == found["heads"][0][0] == 100
     assert found["heads"][0][1] == 0
+    assert {kind: heads[0][0] for kind, heads in found["heads by digit"].items()} == {
+        "tens": 100,
+        "units": 100,
+    }
     assert found["input"][0] < 50
 
 

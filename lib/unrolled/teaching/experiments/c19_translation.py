@@ -159,7 +159,8 @@ def rows(model: EncoderDecoder, pairs: Sequence[tuple[int, int]]) -> dict:
     "follows": the percentage of pairs where the likeliest word does, before and after. Of these,
     the percentage where the largest weight lies on the changed token, layer by layer: "predicted",
     in the row where the word is predicted, and "input", in the next row, where it is read, both of
-    the mean over the heads; "heads": as "predicted", for each head.
+    the mean over the heads; "heads": as "predicted", for each head, and "heads by digit" of tens
+    and units apart.
     """
     (source, mask, inputs, targets), (source_2, mask_2, inputs_2, targets_2) = (
         tensors(numbers) for numbers in zip(*pairs, strict=True)
@@ -169,15 +170,22 @@ def rows(model: EncoderDecoder, pairs: Sequence[tuple[int, int]]) -> dict:
     right = model(source, inputs, mask)[i, step].argmax(-1) == targets[i, step]
     right &= model(source_2, inputs_2, mask_2)[i, step].argmax(-1) == targets_2[i, step]
 
-    def share(weights: Tensor, step: Tensor) -> float:
+    digits = [next(k for k in range(9) if str(a)[k] != str(b)[k]) % 3 for a, b in pairs]
+    of_kind = {"tens": torch.tensor(digits) == 1, "units": torch.tensor(digits) == 2}
+
+    def share(weights: Tensor, step: Tensor, among: Tensor = right) -> float:
         hit = weights[i, step].argmax(-1) == changed
-        return round(100 * (hit & right).sum().item() / max(1, right.sum().item()), 1)
+        return round(100 * (hit & among).sum().item() / max(1, among.sum().item()), 1)
 
     found = {"follows": round(100 * right.float().mean().item(), 1)}
     layers = cross_weights(model, source, mask, inputs)
     found["predicted"] = [share(w.mean(1), step) for w in layers]
     found["input"] = [share(w.mean(1), step + 1) for w in layers]
     found["heads"] = [[share(w[:, h], step) for h in range(w.shape[1])] for w in layers]
+    found["heads by digit"] = {
+        kind: [[share(w[:, h], step, right & among) for h in range(w.shape[1])] for w in layers]
+        for kind, among in of_kind.items()
+    }
     return found
 
 
