@@ -11,7 +11,7 @@ from torch.testing import assert_close
 from unrolled.data import number_words
 from unrolled.data.batches import IGNORE
 from unrolled.teaching.behaviour import BehaviourError, check_padding, check_shift
-from unrolled.teaching.experiments import c13_seq2seq, c19_masked, c19_translation, record
+from unrolled.teaching.experiments import c19_masked, c19_translation, record
 from unrolled.teaching.experiments.c19_masked import CHANGED, CHOSEN, CLS, HIDDEN, MASK, N_MARKS
 from unrolled.teaching.experiments.c19_translation import Arm, fresh, tensors
 
@@ -69,7 +69,7 @@ def test_cross_weights_are_those_of_the_decoder(one):
 
 
 def test_rows_names_the_row_that_predicts_and_the_next(monkeypatch):
-    pairs = c13_seq2seq.swaps("units", n=5)
+    pairs = c19_translation.swaps(n=5)
     _, _, inputs, targets = tensors([a for a, _ in pairs])
     _, _, _, targets_2 = tensors([b for _, b in pairs])
     source, source_2 = (tensors(numbers)[0] for numbers in zip(*pairs, strict=True))
