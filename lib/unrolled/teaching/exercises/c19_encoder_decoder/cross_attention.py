@@ -57,6 +57,15 @@ def tests(rng):
         rng.normal(size=(4, 3)), rng.normal(size=(2, 3)), np.array([False, True]),
         np.eye(3), np.eye(3), np.eye(3), hint="one real token",
     )  # fmt: skip
+    yield call(
+        np.array([[1.0], [3e4]]), np.array([[-2e2], [-2.1e2], [0.0], [2e3]]),
+        np.array([True, True, False, False]), np.eye(1), np.eye(1), np.eye(1),
+        hint="real scores far below 0, padding far above",
+    )  # fmt: skip
+    yield call(
+        np.array([[-1.0], [1.0]]), np.array([[1e3], [1e3 + 1]]), np.array([True, True]),
+        np.eye(1), np.eye(1), np.eye(1), hint="rows far apart",
+    )  # fmt: skip
 
 
 # %% oracle
@@ -95,6 +104,10 @@ wrong = {
         "np.where(real, scores, -np.inf)", "np.where(real & ~real.all(), -np.inf, scores)"
     ),
     "a score of 0 is not a mask: its exponential is 1": swap("-np.inf", "0.0"),
+    "−100 is a score like others: a real one may be lower; take −∞": swap("-np.inf", "-100.0"),
+    "subtract the largest score of each row, not that of the whole table": swap(
+        "scores - scores.max(axis=1, keepdims=True)", "scores - scores.max()"
+    ),
     "the scores are not divided by the root of K": swap(" / np.sqrt(Q.shape[1])", ""),
     "the divisor is the root of K, the width of a key, not of D": swap("Q.shape[1]", "Y.shape[1]"),
     "the weights of a query must sum to one: the softmax runs over the keys": swap(

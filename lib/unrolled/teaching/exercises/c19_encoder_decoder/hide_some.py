@@ -50,7 +50,7 @@ def tests(rng):
     )  # fmt: skip
     yield call(
         np.array([[6, 6, 6, 6]]), np.full((1, 4), 0.1), np.array([[0.9, 0.79, 0.89, 0.8]]),
-        np.array([[6, 7, 6, 8]]), 3, hint="at the borders of the second; another id of the mask",
+        np.array([[7, 7, 7, 8]]), 3, hint="at the borders of the second; another id of the mask",
     )  # fmt: skip
     yield call(np.array([[0, 1, 2, 3]]), np.zeros((1, 4)), np.zeros((1, 4)), np.full((1, 4), 9), 2,
                hint="nothing but marks")  # fmt: skip
@@ -112,6 +112,9 @@ wrong = {
     ),
     "words that should stay were replaced, and the other way round": swap(
         "(second >= 0.8) & (second < 0.9)", "(second >= 0.9)"
+    ),
+    "with 0.9 and above a word stays; with less than 0.9 it is replaced": swap(
+        "(second < 0.9), other", "(second <= 0.9), other"
     ),
     "the mask's id is an argument": swap("(second < 0.8), mask, ids", "(second < 0.8), 2, ids"),
 }

@@ -4,10 +4,10 @@ A source of 4 tokens is padded to 6. The decoder's input, with its start mark, h
 padding. The model has D = 8, H = 2 heads, a feed-forward width F = 16, and biases in all linear
 maps and norms.
 
-- `encoder`, `cross`, `decoder`: how many entries of each mask are True (may attend), for this
-  sentence.
+- `encoder`, `cross`, `decoder`: how many entries of the 6 × 6, 5 × 6 and 5 × 5 masks are True (may
+  attend), for this sentence. Rows of padding count too.
 - `weights`: the shape (B, H, T, S) of the cross-attention's weights, with B = 1.
-- `layer`: the number of parameters of one decoder layer.
+- `layer`: the number of parameters of one decoder layer. The four maps of an attention are D × D.
 """
 
 kind, level, points = "paper", 1, 2

@@ -8,8 +8,8 @@ Write `named_rows(weights, aligned)`. Take the mean over the heads, and in each 
 with the largest weight (of equal ones the first). Return two shares between 0 and 1:
 
 - `said`: of all words with a position, for how many the row in which they are *said* points to it;
-- `read`: of the words with a position that are read as well (all but one said in the last
-  row), for how many the row in which they are *read* points to it.
+- `read`: the same for the row in which they are *read*; a word said in the last row is never read
+  and does not count here.
 
 A share of no words is 0.
 """

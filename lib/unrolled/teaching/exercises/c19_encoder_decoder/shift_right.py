@@ -2,9 +2,9 @@ r"""What the decoder is given
 
 Write `shift_right(targets, start, pad)` for targets `(B, T)`, integers: the words of each sentence,
 the end mark, and after it −100 (what the loss ignores). Return what the decoder is given, `(B, T)`:
-the start mark, then all words but the end mark. After them may stand only `pad`, also where the end
-mark would have come. Sentences have different lengths. Do not change `targets`; the end mark is
-the last id before the −100.
+the start mark, then the words; every later position gets `pad`, since the end mark itself is never
+given. Sentences have different lengths. The end mark is the last id before the −100; it is not
+always 2. Do not change `targets`.
 """
 
 import numpy as np
@@ -40,6 +40,8 @@ def tests(rng):
     yield call(np.array([[5, 2, -100, -100]]), 1, 0, hint="much padding")
     yield call(np.array([[5, 6, 7, 2], [2, -100, -100, -100]]), 3, 4, hint="other marks")
     yield call(np.array([[5, 5, 2]]), 1, 0, hint="a word twice")
+    yield call(np.array([[5, 2, 9], [2, 9, -100]]), 1, 0, hint="another end mark")
+    yield call(np.array([[9, -100, -100], [5, 6, 9]]), 1, 0, hint="the first sentence is shorter")
     for B, T in [(3, 5), (2, 7)]:
         rows = np.full((B, T), -100)
         for b in range(B):
@@ -61,6 +63,25 @@ def oracle(targets, start, pad):
 
 # %% wrong
 wrong = {
+    "the end mark is the last id before the −100; it is not always 2": (
+        lambda targets, start, pad: np.where(
+            ((x := np.concatenate([np.full((len(targets), 1), start), targets[:, :-1]], 1)) == -100)
+            | ((x == 2) & (np.arange(x.shape[1]) > 0)),
+            pad,
+            x,
+        )
+    ),
+    "sentences have lengths of their own, not that of the first": (
+        lambda targets, start, pad: np.concatenate(
+            [
+                np.full((len(targets), 1), start),
+                np.where(
+                    (targets[:1, 1:] != -100) & (targets[:, :-1] != -100), targets[:, :-1], pad
+                ),
+            ],
+            axis=1,
+        )
+    ),
     "the targets are returned unchanged: the decoder would be given the answer": (
         lambda targets, start, pad: np.where(targets == -100, pad, targets)
     ),

@@ -43,6 +43,9 @@ def tests(rng):
     yield call(rng.normal(size=(3, 5)), np.array([0, 4, 2]), 0.0, hint="no smoothing")
     yield call(rng.normal(size=(3, 5)), np.array([-100, 4, -100]), 0.1, hint="targets of −100")
     yield call(1000 * rng.normal(size=(3, 5)), np.array([1, 0, 4]), 0.1, hint="large logits")
+    yield call(
+        np.array([[0.0, 1.0], [2000.0, 2001.0]]), np.array([1, 0]), 0.1, hint="rows far apart"
+    )
     for N, V, epsilon in [(2, 10, 0.1), (7, 3, 0.4), (1, 2, 0.5), (5, 11, 1.0)]:
         yield call(rng.normal(size=(N, V)), rng.integers(0, V, size=N), epsilon)
 
@@ -84,6 +87,9 @@ wrong = {
     ),
     "exponentials of large logits overflow: subtract the largest first": swap(
         "x = x - x.max(axis=1, keepdims=True)", "x = x * 1.0"
+    ),
+    "subtract the largest logit of each row, not that of the whole table": swap(
+        "x.max(axis=1, keepdims=True)", "x.max()"
     ),
     "the logits are no log-probabilities yet": swap(
         "x - np.log(np.exp(x).sum(axis=1, keepdims=True))", "logits[real]"
