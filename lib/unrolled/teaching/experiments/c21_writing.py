@@ -1,7 +1,7 @@
 """Chapter 21: what each way to choose makes of the book's model, beside what Shakespeare wrote.
 
 Every text goes on from the same PROMPT characters of the test plays. Three sets of contexts, each
-with a seed of its own. About four minutes on one core.
+with a seed of its own. About two minutes on one core.
 """
 
 from __future__ import annotations
