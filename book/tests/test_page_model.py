@@ -133,3 +133,13 @@ def test_with_the_temperature_at_0_it_writes_what_greedy_search_writes(knobs, pa
     prompt = torch.tensor([[vocab.index(c) for c in "\nThe king "]])
     expected = "".join(vocab[i] for i in generate(model, prompt, 40, temperature=0)[0, 1:])
     assert knobs.input_value(".u-model textarea") == expected
+
+
+def test_what_is_cut_off_stands_in_the_models_order(knobs):
+    knobs.fill(".u-model textarea", "To be, or not to be, that is the qu")
+    for name, value in {"repetition_penalty": "1", "temperature": "1", "top_k": "1"}.items():
+        knobs.select_option(f"[data-knob={name}]", value)
+    lists = [knobs.inner_text(f"{at} li:nth-child({k})").split()[0]
+             for at in (".u-next:not(.u-chosen)", ".u-chosen") for k in range(1, 9)]  # fmt: skip
+    assert lists[:8] == lists[8:]
+    assert "cut off" in knobs.inner_text(".u-chosen li:nth-child(2)")

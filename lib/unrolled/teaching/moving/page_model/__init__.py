@@ -106,6 +106,7 @@ def show(
         caption=figures.figcaption(caption),
     )
     if knobs:
-        markup = with_script(markup, "", here.with_name("sampling.js"))
+        wide = ".u-model-sampling label:has(textarea){display:block}"
+        markup = with_script(markup, wide, here.with_name("sampling.js"))
     plain = f"[The model {html.escape(name)} runs here in the web book.]\n{caption}".strip()
     display({"text/html": markup, "text/plain": plain}, raw=True)

@@ -55,7 +55,8 @@
     figure.choose = (logits, tokens) => sampled(logits, tokens, knobs());
     const show = () => {
       const probs = figure.choose(last.logits, last.tokens), n = probs.filter((p) => p > 0).length;
-      const rows = falling(probs).slice(0, 8).map((i) => {
+      const order = falling(Array.from(last.logits)).sort((a, b) => probs[b] - probs[a]);
+      const rows = order.slice(0, 8).map((i) => {
         const row = document.createElement("li"), p = probs[i];
         row.dataset.q = p;
         row.style.setProperty("--p", `${100 * p}%`);
