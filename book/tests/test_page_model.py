@@ -143,3 +143,10 @@ def test_what_is_cut_off_stands_in_the_models_order(knobs):
              for at in (".u-next:not(.u-chosen)", ".u-chosen") for k in range(1, 9)]  # fmt: skip
     assert lists[:8] == lists[8:]
     assert "cut off" in knobs.inner_text(".u-chosen li:nth-child(2)")
+
+
+def test_the_prompt_comes_back(knobs):
+    knobs.fill(".u-model textarea", "another text")
+    knobs.click(".u-back")
+    assert knobs.input_value(".u-model textarea") == "To be, or not to be, that is the "
+    assert len(knobs.query_selector_all(".u-chosen li")) == 8

@@ -45,6 +45,8 @@ def test_known_leaves_out_words_that_may_be_cut_off():
 
 def test_the_human_text_goes_on_from_the_same_prompt_and_sets_differ_by_seed():
     tokens = np.arange(5000)
+    starts = writing.contexts(tokens, 2, 30)[:, 0]
+    assert (starts.sort().values.diff() >= writing.PROMPT + writing.N_NEW).all()
     human = writing.contexts(tokens, 0, 4)
     assert human.shape == (4, writing.PROMPT + writing.N_NEW)
     assert (human.diff() == 1).all()

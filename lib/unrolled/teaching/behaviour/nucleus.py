@@ -54,8 +54,8 @@ def _check_row(probs: np.ndarray, logits: np.ndarray, got: np.ndarray, p: float)
         raise BehaviourError(f"cutting {_listed(probs)} at p = {p} gives NaN")
     if (keep != want).any():
         raise BehaviourError(
-            f"of {_listed(probs)}, p = {p}, the tokens {_ids(keep)} were kept, with "
-            f"{probs[keep].sum():.3g} of the probability; expected {_ids(want)}"
+            f"with the probabilities {_listed(probs)} and p = {p} the tokens {_ids(keep)} were "
+            f"kept, which have {probs[keep].sum():.3g}; expected {_ids(want)}"
             + _why(probs, keep, want, p)
         )
     moved = got[keep] - logits[keep]

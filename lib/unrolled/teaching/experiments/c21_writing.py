@@ -27,11 +27,12 @@ NEEDS = ("ladder_transformer",)
 SEEDS = (0, 1, 2)
 PROMPT, N_NEW, N_TEXTS = 32, 96, 100  # together the 128 characters that the model was trained on
 N_GRAM = 8  # characters
+DEAR = 3.0  # nats
 HUMAN = "Shakespeare"
 SAMPLED = {
     "greedy": {"temperature": 0},
     "sampling": {},
-    "temperature 0.7": {"temperature": 0.7},
+    "temperature 0.8": {"temperature": 0.8},
     "top-k, 10": {"top_k": 10},
     "top-p, 0.9": {"top_p": 0.9},
     "min-p, 0.1": {"min_p": 0.1},
@@ -43,10 +44,11 @@ METHODS = (HUMAN, *SEARCHED, *SAMPLED)
 
 
 def contexts(tokens: np.ndarray, seed: int, n: int = N_TEXTS) -> Tensor:
-    """n windows of PROMPT + N_NEW characters, drawn without replacement."""
+    """n windows of PROMPT + N_NEW characters, drawn without replacement; none overlap."""
+    size = PROMPT + N_NEW
+    windows = tokens[: len(tokens) // size * size].reshape(-1, size)
     rng = np.random.default_rng(seed)
-    starts = rng.choice(len(tokens) - PROMPT - N_NEW, n, replace=False)
-    return torch.from_numpy(tokens[starts[:, None] + np.arange(PROMPT + N_NEW)]).long()
+    return torch.from_numpy(windows[rng.choice(len(windows), n, replace=False)]).long()
 
 
 def continued(model: TransformerLM, method: str, human: Tensor, seed: int) -> Tensor:
@@ -99,7 +101,7 @@ def run(model: TransformerLM | None = None, *, seeds: Sequence[int] = SEEDS, n_t
         methods: Sequence[str] = METHODS) -> dict:  # fmt: skip
     """A record's fields: a row of `metrics["rows"]` for each method and seed.
 
-    "nats": mean of a new character; "by_position": the mean at each of the N_NEW positions;
+    "nats": mean of a new character; "dear": the share that costs more than DEAR; "by_position": the mean at each of the N_NEW positions;
     "repeated", "shared", "known": the shares of those functions; "example": the first text.
     """
     model = trained.load(NEEDS[0]) if model is None else model
@@ -115,10 +117,11 @@ def run(model: TransformerLM | None = None, *, seeds: Sequence[int] = SEEDS, n_t
             texts = [tokenizer.decode(row) for row in tokens[:, PROMPT:].numpy()]
             rows.append({
                 "method": method, "seed": seed, "nats": cost.mean().item(),
+                "dear": (cost > DEAR).double().mean().item(),
                 "by_position": cost.mean(0).tolist(), "repeated": repeated(texts),
                 "shared": shared(texts), "known": known(texts, vocabulary),
                 "example": tokenizer.decode(tokens[0].numpy()),
             })  # fmt: skip
     config = {"model": NEEDS[0], "corpus": CORPUS, "prompt": PROMPT, "n_new": N_NEW,
-              "n_texts": n_texts, "n_gram": N_GRAM, "methods": SAMPLED | SEARCHED}  # fmt: skip
+              "n_texts": n_texts, "n_gram": N_GRAM, "dear": DEAR, "methods": SAMPLED | SEARCHED}  # fmt: skip
     return {"config": config, "seeds": [*seeds], "metrics": {"rows": rows}, "curve": []}

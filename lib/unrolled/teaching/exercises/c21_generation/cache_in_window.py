@@ -4,13 +4,15 @@ Some models attend only to the last $w$ tokens in *some* of their layers (a slid
 [chapter 15](15_masking.ipynb)), and to all tokens in the others. A layer with a window never needs
 more than $w$ keys and values.
 
-Write `cache_in_window(layers, windowed, heads, kv_heads, width, window, n, size)`:
-the bytes of the cache for one text of `n` tokens. `windowed` of the `layers` layers have
-a window of `window` tokens. The queries have `heads` heads, keys and values have `kv_heads`;
-every head is `width / heads` wide. A number has `size` bytes.
+Write `cache_in_window(layers, windowed, heads, kv_heads, width, window, n, size)`, the bytes of the
+cache for one text of `n` tokens:
 
-For example, a layer of GPT-3 costs $2 \cdot 96 \cdot 128 \cdot 2$ bytes for each token. What does a
-window of 1,024 in every second layer save at 2,048 tokens? And at 131,072?
+- `layers` is the number of all layers; `windowed` of them have a window of `window` tokens;
+- `heads` is the number of heads of the queries, `kv_heads` that of keys and values; every head is
+  `width / heads` wide;
+- a number has `size` bytes.
+
+What does a window of 1,024 in every second layer save GPT-3 at 2,048 tokens? And at 131,072?
 """
 
 from unrolled.teaching.exercises.engine import call, swap

@@ -1,7 +1,7 @@
 r"""A search by hand
 
-A model writes with the letters a, b and the stop `.`, and never more than three tokens, the stop
-included. $P$ of the next token depends on the last letter only:
+A model writes with the letters a, b and the stop `.`. $P$ of the next token depends on the last
+letter only, but the third token is always the stop:
 
 | after | a | b | . |
 |:--|--:|--:|--:|
@@ -9,12 +9,11 @@ included. $P$ of the next token depends on the last letter only:
 | a | 0.4 | 0.3 | 0.3 |
 | b | 0.1 | 0.1 | 0.8 |
 
-If the text has not ended before, the third token is the stop, with probability 1. With pencil and
-paper:
+With pencil and paper:
 
 - `greedy`: the probability of the text that greedy choice writes;
 - `two_beams`: the probability of the best text that a beam search with two beams finds, scored by
-  probability;
+  probability (a finished text leaves its place to the next-best open beginning);
 - `mode`: the probability of the likeliest text of all;
 - `score_aa`, `score_b`: the scores $\ln P(x) / n^{\alpha}$ with $\alpha = 1$ of the texts `aa.` and
   `b.`, where $n$ counts the stop;

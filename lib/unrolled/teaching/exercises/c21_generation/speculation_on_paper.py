@@ -2,8 +2,8 @@ r"""What a guess is worth
 
 In speculative decoding a token $x$ is guessed from $q$ and kept with probability
 $\min(1, p(x)/q(x))$; if it is not kept, a token is drawn from $\max(0, p - q)$, divided by its sum.
-Write `speculation_on_paper(p, q, n_ahead)` for two distributions `p` and `q`, arrays $(V,)$ with
-$q(v) > 0$ wherever it is guessed. Return three numbers or arrays:
+Write `speculation_on_paper(p, q, n_ahead)` for two distributions `p` and `q`, arrays $(V,)$. Return
+two numbers and an array:
 
 - `kept`: the probability that a guess is kept;
 - `rest`: the distribution $(V,)$ of the second draw; all zeros if it can never happen;

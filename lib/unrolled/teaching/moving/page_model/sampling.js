@@ -78,7 +78,15 @@
       const choices = Object.entries(KNOBS).map(([name, [label, values, off]]) => `<label>${label} <select data-knob="${name}">${
         values.map((v) => `<option${v === off ? " selected" : ""}>${v}</option>`).join("")}</select></label>`);
       two.insertAdjacentHTML("beforebegin", `<p class="u-model-row">${choices.join("")}</p>`);
-      for (const select of figure.querySelectorAll("[data-knob]")) {
+      const area = form.querySelector("textarea"), { prompt } = JSON.parse(figure.querySelector("script").textContent);
+      area.rows = 6;
+      form.querySelector("button").parentElement.insertAdjacentHTML("beforeend",
+        '<button type="button" class="u-back">Back to the prompt</button>');
+      form.querySelector(".u-back").addEventListener("click", () => {
+        area.value = prompt;
+        area.dispatchEvent(new Event("input"));
+      });
+      for (const select of [...figure.querySelectorAll("[data-knob]"), form.querySelector(".u-back")]) {
         select.dataset.lmSuppressShortcuts = "true";
         select.addEventListener("change", show);
       }
@@ -87,6 +95,8 @@
       last = detail;
       if (!figure.querySelector("[data-knob]")) build();
       show();
+      const area = figure.querySelector("textarea");
+      if (document.activeElement !== area) area.scrollTop = area.scrollHeight;
     });
   }
 })();
