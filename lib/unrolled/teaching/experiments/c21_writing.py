@@ -101,8 +101,9 @@ def run(model: TransformerLM | None = None, *, seeds: Sequence[int] = SEEDS, n_t
         methods: Sequence[str] = METHODS) -> dict:  # fmt: skip
     """A record's fields: a row of `metrics["rows"]` for each method and seed.
 
-    "nats": mean of a new character; "dear": the share that costs more than DEAR; "by_position": the mean at each of the N_NEW positions;
-    "repeated", "shared", "known": the shares of those functions; "example": the first text.
+    "nats": mean of a new character; "by_position": the mean at each of the N_NEW positions; "dear":
+    the share that costs more than DEAR; "repeated", "shared", "known": the shares of those
+    functions; "example": the first text.
     """
     model = trained.load(NEEDS[0]) if model is None else model
     corpus = corpora.load(CORPUS)
@@ -122,6 +123,8 @@ def run(model: TransformerLM | None = None, *, seeds: Sequence[int] = SEEDS, n_t
                 "shared": shared(texts), "known": known(texts, vocabulary),
                 "example": tokenizer.decode(tokens[0].numpy()),
             })  # fmt: skip
-    config = {"model": NEEDS[0], "corpus": CORPUS, "prompt": PROMPT, "n_new": N_NEW,
-              "n_texts": n_texts, "n_gram": N_GRAM, "dear": DEAR, "methods": SAMPLED | SEARCHED}  # fmt: skip
+    config = {
+        "model": NEEDS[0], "corpus": CORPUS, "prompt": PROMPT, "n_new": N_NEW, "n_texts": n_texts,
+        "n_gram": N_GRAM, "dear": DEAR, "methods": SAMPLED | SEARCHED,
+    }  # fmt: skip
     return {"config": config, "seeds": [*seeds], "metrics": {"rows": rows}, "curve": []}
