@@ -12,6 +12,7 @@ from unrolled.training.samplers import top_k_filter, top_p_filter
 def cut(logits, p, *, keep=lambda mass, probs, p: mass - probs < p, back=True):
     order = np.argsort(-logits, axis=-1)
     probs = np.exp(np.take_along_axis(logits, order, -1))
+    probs /= probs.sum(-1, keepdims=True)
     kept = keep(probs.cumsum(-1), probs, p)
     if back:
         kept = np.take_along_axis(kept, np.argsort(order, axis=-1), -1)
@@ -56,10 +57,30 @@ def test_a_mask_left_in_sorted_order_is_named():
         check_top_p(lambda logits, p: cut(logits, p, back=False))
 
 
+def same_number(logits, p):
+    """As many in every row as in the first."""
+    n = int(top_p_filter(logits, p)[0].isfinite().sum())
+    return top_k_filter(logits, n)
+
+
+def without_softmax(logits, p):
+    """exp(z) taken for the probability."""
+    order = logits.argsort(-1, descending=True)
+    P = logits.exp().gather(-1, order)
+    cut = (P.cumsum(-1) - P >= p).scatter(-1, order, P.cumsum(-1) - P >= p)
+    return logits.masked_fill(cut, -torch.inf)
+
+
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
         (lambda logits, p: logits, "the tokens"),
+        (lambda logits, p: top_p_filter(logits, p - 0.04), "the tokens"),
+        (lambda logits, p: top_p_filter(logits, p + 0.02), "the tokens"),
+        (lambda logits, p: top_p_filter(logits / 0.9, p) * 0.9, "the tokens"),
+        (lambda logits, p: top_k_filter(top_p_filter(logits, p), 5), "the tokens"),
+        (lambda logits, p: same_number(logits, p), "the tokens"),
+        (lambda logits, p: without_softmax(logits, p), "the tokens"),
         (lambda logits, p: top_k_filter(logits, 2), "the tokens"),
         (lambda logits, p: top_p_filter(logits, p) * 2, "changed their distances"),
         (lambda logits, p: top_p_filter(logits, p)[:1], "came back as"),

@@ -9,34 +9,36 @@ import numpy as np
 
 from unrolled.teaching.behaviour.arrays import BehaviourError, array, maker
 
-# Probabilities and p, with no sum at p itself, where rounding decides. Not sorted, as in a model.
-CASES = (
-    ((0.02, 0.95, 0.03), 0.9),  # the first token alone is enough
-    ((0.09, 0.5, 0.41), 0.8),  # the second crosses the mark
-    ((0.06, 0.3, 0.04, 0.4, 0.2), 0.85),
-    ((0.17, 0.22, 0.18, 0.23, 0.2), 0.3),
-    ((0.17, 0.22, 0.18, 0.23, 0.2), 0.9),  # all are needed
+# Four distributions, read as one batch: their nuclei differ in size. Not sorted, as in a model.
+PROBS = np.array(
+    [
+        (0.03, 0.02, 0.91, 0.01, 0.005, 0.01, 0.01, 0.005),
+        (0.055, 0.5, 0.02, 0.395, 0.01, 0.005, 0.01, 0.005),
+        (0.25, 0.05, 0.145, 0.3, 0.01, 0.2, 0.015, 0.03),
+        (0.12, 0.09, 0.16, 0.11, 0.14, 0.1, 0.15, 0.13),
+    ]
 )
+SHIFTS = np.array([[0.0], [3], [-2], [10]])  # of the logits, which a softmax does not feel
+MARKS = (0.9, 0.54, 0.305)  # some sums are within 0.01 of them, and none is nearer than 0.004
 
 
 def check_top_p(cut: Callable[[Any, float], Any], like: Any = None) -> None:
     """Check that `cut` keeps the nucleus, the smallest set of likeliest tokens with Σ P ≥ p.
 
     cut: logits (B, V) and p to logits with −∞ for all that is cut off; the others as they were, or
-        moved by a constant. It is asked for a few distributions, in two orders at once (B = 2).
+        moved by a constant in each row. It is asked for four rows at once and three values of p.
     like: an array of the kind that `cut` takes, numpy's by default.
 
     Raises BehaviourError with the first distribution that is cut elsewhere, and a guess: the token
     that crosses p is lost, one too many is kept, the mask was not sorted back.
     """
     make = maker(np.zeros(1) if like is None else like)
-    for case, p in CASES:
-        probs = np.stack([case, case[::-1]])
-        logits = np.log(probs)
+    logits = np.log(PROBS) + SHIFTS
+    for p in MARKS:
         got = np.array(array(cut(make(logits.copy()), p)), dtype=np.float64)
         if got.shape != logits.shape:
             raise BehaviourError(f"logits {logits.shape} came back as {got.shape}")
-        for row, given, kept in zip(probs, logits, got, strict=True):
+        for row, given, kept in zip(PROBS, logits, got, strict=True):
             _check_row(row, given, kept, p)
 
 

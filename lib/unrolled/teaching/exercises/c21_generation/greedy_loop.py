@@ -57,6 +57,9 @@ def tests(rng):
     yield call(cycle, 3, hint="all seven tokens in a circle")
     line = np.eye(6)[[1, 2, 3, 4, 5, 4]]
     yield call(line, 0, hint="a long lead, a loop of two")
+    yield call(np.roll(np.eye(30), 1, axis=1), 0, hint="thirty tokens in a circle")
+    near = np.array([[0.0, 0.4999, 0.5001], [1.0, 0, 0], [0, 0, 1]])
+    yield call(near, 0, hint="0.5001 against 0.4999")
     for n in (11, 23):
         yield call(rng.dirichlet(np.ones(n), size=n), int(rng.integers(n)), hint="at random")
 

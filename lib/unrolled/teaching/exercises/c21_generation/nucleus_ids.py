@@ -44,6 +44,9 @@ def tests(rng):
     yield call(np.array([0.02, 0.95, 0.03]), 0.9, hint="one token is enough")
     yield call(np.array([0.2, 0.3, 0.5]), 0.75, hint="the likeliest stands last")
     yield call(np.full(50, 0.02), 0.5, hint="all are equally likely")
+    yield call(np.tile([0.012, 0.028], 25), 0.6, hint="many equal ones in two groups")
+    yield call(np.array([0.9 - 5e-10, 0.06, 0.04]), 0.9, hint="5e-10 below p counts as p")
+    yield call(np.array([0.9 - 1e-7, 0.06, 0.04]), 0.9, hint="1e-7 below p is below")
     yield call(np.array([0.25, 0.25, 0.25, 0.25]), 0.25, hint="the first alone has p")
     yield call(np.array([0.5, 0.0, 0.5]), 1.0, hint="p = 1, and a token that cannot come")
     yield call(np.array([1.0]), 0.3, hint="a vocabulary of one")
@@ -59,7 +62,7 @@ def oracle(probs, p):
 
     exact = [Fraction(round(float(x) * 10**14), 10**14) for x in probs]
     ids = sorted(range(len(exact)), key=lambda i: (-float(probs[i]), i))
-    mark, before, kept = Fraction(round(p * 10**14), 10**14) - Fraction(1, 10**10), Fraction(0), []
+    mark, before, kept = Fraction(round(p * 10**14), 10**14) - Fraction(1, 10**9), Fraction(0), []
     for i in ids:
         if before < mark:
             kept.append(i)

@@ -17,8 +17,8 @@ With pencil and paper:
 - `mode`: the probability of the likeliest text of all;
 - `score_aa`, `score_b`: the scores $\ln P(x) / n^{\alpha}$ with $\alpha = 1$ of the texts `aa.` and
   `b.`, where $n$ counts the stop;
-- `alpha`: from which $\alpha$ on does `b.` score higher than the empty text `.`? Write logarithms
-  as they are, `math.log(0.5)`.
+- `alpha`: from which $\alpha$ on does `b.` score higher than the empty text `.`? Give four digits,
+  or write logarithms as they are, `math.log(0.5)`.
 """
 
 import math
