@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +12,7 @@ from unrolled.models.attention import IMPLEMENTATIONS, attend
 from unrolled.models.kv_cache import LayerCache
 from unrolled.models.masks import ScoreMask
 from unrolled.models.positions import Rotary
+from unrolled.models.recording import recording
 from unrolled.validate import one_of, real, whole
 
 
@@ -134,8 +134,7 @@ class MultiHeadAttention(nn.Module):
         return x.view(*x.shape[:2], n, self.head_dim).transpose(1, 2)
 
 
-@contextlib.contextmanager
-def attention_weights(model: nn.Module) -> Iterator[list[Tensor]]:
+def attention_weights(model: nn.Module) -> AbstractContextManager[list[Tensor]]:
     """A list that takes the weights (B, H, T, S) of every attention computed within the context.
 
     They come in the order of computation: block by block, cross-attention after self-attention.
@@ -143,11 +142,4 @@ def attention_weights(model: nn.Module) -> Iterator[list[Tensor]]:
         with attention_weights(model) as weights:
             logits = model(tokens)
     """
-    weights, attentions = [], [m for m in model.modules() if isinstance(m, MultiHeadAttention)]
-    for attention in attentions:
-        attention.recorded = weights
-    try:
-        yield weights
-    finally:
-        for attention in attentions:
-            attention.recorded = None
+    return recording(model, MultiHeadAttention)

@@ -6,9 +6,9 @@ all experts: a balance loss does. Chapter 24 builds both.
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 import torch
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from unrolled.models.layers import FeedForward
+from unrolled.models.recording import recording
 from unrolled.validate import one_of, real, whole
 
 FORMS = ("switch", "mixtral")
@@ -132,21 +133,13 @@ def balance_loss(
     return E * (shares * probs.mean(0)).sum()
 
 
-@contextlib.contextmanager
-def routings(model: nn.Module) -> Iterator[list[Routing]]:
+def routings(model: nn.Module) -> AbstractContextManager[list[Routing]]:
     """A list that takes the `Routing` of every mixture computed within the context, in order.
 
     with routings(model) as records:
         logits = model(tokens)
     """
-    records, layers = [], [m for m in model.modules() if isinstance(m, MixtureOfExperts)]
-    for layer in layers:
-        layer.recorded = records
-    try:
-        yield records
-    finally:
-        for layer in layers:
-            layer.recorded = None
+    return recording(model, MixtureOfExperts)
 
 
 def with_balance(loss: Callable, coefficient: float = 0.01, *, form: str = "switch") -> Callable:

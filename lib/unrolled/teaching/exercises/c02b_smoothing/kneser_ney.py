@@ -4,8 +4,10 @@ Write `kneser_ney(counts, discount)` for bigrams. `counts[u, w]` is $\#(u\,w)$, 
 `(V, V)`, and `discount` is $D$ with $0 < D < 1$. Return the matrix `(V, V)` of
 
 $$
-P(w \mid u) = \frac{\max(\#(u\,w) - D,\, 0)}{\#(u\,\bullet)}
-  + \frac{D\,N_{1+}(u\,\bullet)}{\#(u\,\bullet)}\, P_{\mathrm{cont}}(w),
+\begin{aligned}
+P(w \mid u) ={} & \frac{\max(\#(u\,w) - D,\, 0)}{\#(u\,\bullet)} \\
+  & + \frac{D\,N_{1+}(u\,\bullet)}{\#(u\,\bullet)}\, P_{\mathrm{cont}}(w),
+\end{aligned}
 $$
 
 $$

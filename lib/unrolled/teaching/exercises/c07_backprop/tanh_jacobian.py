@@ -4,9 +4,10 @@ A layer computes $h = \tanh(W x)$, entry by entry, with
 
 $$
 W = \begin{pmatrix} 1 & 0 \\ 2 & -1 \end{pmatrix}, \qquad
-x = \begin{pmatrix} \ln 2 \\ \ln 3 \end{pmatrix}, \qquad
-\tanh(\ln t) = \frac{t^2 - 1}{t^2 + 1} .
+x = \begin{pmatrix} \ln 2 \\ \ln 3 \end{pmatrix} .
 $$
+
+Remember that $\tanh(\ln t) = \frac{t^2 - 1}{t^2 + 1}$.
 
 With pencil and paper: write $\partial h / \partial x$ as a product of two matrices, and compute `h`
 (two numbers), `dh_dx` (two rows of two, a row for each output), and for $L = h_1 + h_2$ the row

@@ -120,13 +120,13 @@ def oracle(name, x, grad):
 
 
 # %% wrong
-def measured(f, x, eps=1e-5, two=True):
+def measured(f, x, eps=1e-5):
     columns = []
     for i in range(x.size):
         above, below = x.copy(), x.copy()
         above.flat[i] += eps
-        below.flat[i] -= eps if two else 0
-        columns.append((f(above) - f(below)) / (2 * eps if two else eps))
+        below.flat[i] -= eps
+        columns.append((f(above) - f(below)) / (2 * eps))
     return np.array(columns).reshape(x.shape)
 
 
