@@ -26,6 +26,7 @@ define pip
 endef
 
 # $(call environment,.venv,requirements): the locked packages, each checked by its hash, then torch.
+# The lock names all that they need but torch, so nothing more is looked for (--no-deps).
 # An environment is whole when its file .ready exists; one that is not is made anew.
 define environment
 	$(PYTHON) -c 'import sys; v = sys.version_info[:2]; ok = (3, 11) <= v <= (3, 13); \
@@ -34,7 +35,7 @@ define environment
 	  { echo "env: the module venv is missing: apt-get install python3-venv"; exit 1; }; }
 	rm -f $(1)/.ready
 	echo "env: installing $(2).lock into $(1) (once; minutes on a slow line)"
-	$(call pip,$(1),--require-hashes -r $(2).lock)
+	$(call pip,$(1),--no-deps --require-hashes -r $(2).lock)
 	$(call pip,$(1),"$$(grep '^torch==' requirements.txt)")
 endef
 
@@ -60,6 +61,7 @@ env: .venv/.ready ## Install everything into .venv
 lock: .venv/.ready ## Write the lock files from requirements*.txt
 	@for name in requirements requirements-colab; do grep -v '^torch==' $$name.txt | \
 	  $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	    --override <(echo 'torch; python_version < "3"') \
 	    --no-annotate --no-header --output-file $$name.lock -; done
 
 .PHONY: browser

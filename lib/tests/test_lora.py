@@ -218,6 +218,39 @@ def test_they_go_onto_every_kind_of_model(kind):
     assert (ours(*given) - before).abs().max() > 1e-3
 
 
+@pytest.mark.parametrize("names", [QV, ["*.attention.*", "*.feed_forward.*"]])
+def test_outputs_gradients_and_merged_matrices_are_those_of_peft(names, transformers):
+    """The library `peft`, at r = 3 and α = 5, with our A and B in its adapters."""
+    peft = pytest.importorskip("peft")
+    ours, x = model(), tokens()
+    theirs = copy.deepcopy(ours)
+    chosen = add_lora(ours, names, rank=R, alpha=5.0)
+    config = peft.LoraConfig(r=R, lora_alpha=5.0, target_modules=chosen)
+    theirs = peft.get_peft_model(theirs, config)
+    inner = theirs.get_base_model()
+    with torch.no_grad():
+        for name, layer in adapters(ours):
+            nn.init.normal_(layer.lora_b)
+            twin = inner.get_submodule(name)
+            twin.lora_A["default"].weight.copy_(layer.lora_a)
+            twin.lora_B["default"].weight.copy_(layer.lora_b)
+    close(ours(x), theirs(x), 1e-11)
+    for of in (ours, theirs):
+        of(x).pow(2).sum().backward()
+    for name, layer in adapters(ours):
+        twin = inner.get_submodule(name)
+        close(layer.lora_a.grad, twin.lora_A["default"].weight.grad, 1e-9)
+        close(layer.lora_b.grad, twin.lora_B["default"].weight.grad, 1e-9)
+    trained = [p.numel() for p in theirs.parameters() if p.requires_grad]
+    assert sum(trained) == sum(p.numel() for p in ours.parameters() if p.requires_grad)
+    merge(ours)
+    remove_lora(ours)
+    merged = theirs.merge_and_unload().state_dict()
+    assert merged.keys() == ours.state_dict().keys()
+    for name, tensor in ours.state_dict().items():
+        close(tensor, merged[name])
+
+
 def test_a_quantised_model_is_small_and_keeps_its_bias():
     ours = model(d_model=64, d_ff=256)
     add_lora(ours, "*.feed_forward.*", quantise=True, double=True)
