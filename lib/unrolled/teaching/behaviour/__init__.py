@@ -15,6 +15,7 @@ from unrolled.teaching.behaviour.nucleus import check_top_p
 from unrolled.teaching.behaviour.order import check_order, check_permutation
 from unrolled.teaching.behaviour.padding import check_padding
 from unrolled.teaching.behaviour.reading import check_cache, check_source
+from unrolled.teaching.behaviour.shards import check_shards
 from unrolled.teaching.behaviour.texts import check_round_trip
 from unrolled.teaching.behaviour.units import check_units
 from unrolled.teaching.behaviour.values import check_distribution, check_gradient, check_shift
@@ -33,6 +34,7 @@ __all__ = [
     "check_permutation",
     "check_perplexity",
     "check_round_trip",
+    "check_shards",
     "check_shift",
     "check_source",
     "check_top_p",
