@@ -9,6 +9,7 @@ be numpy's or torch's; check_gradient also takes the Tensor of `models.autograd`
 from unrolled.teaching.behaviour.arrays import BehaviourError
 from unrolled.teaching.behaviour.averages import check_perplexity
 from unrolled.teaching.behaviour.beginnings import check_initial_loss
+from unrolled.teaching.behaviour.experts import check_experts
 from unrolled.teaching.behaviour.models import check_batch, check_causal
 from unrolled.teaching.behaviour.nearest import check_neighbours
 from unrolled.teaching.behaviour.nucleus import check_top_p
@@ -26,6 +27,7 @@ __all__ = [
     "check_cache",
     "check_causal",
     "check_distribution",
+    "check_experts",
     "check_gradient",
     "check_initial_loss",
     "check_neighbours",
