@@ -10,6 +10,7 @@ from unrolled.teaching.behaviour.arrays import BehaviourError
 from unrolled.teaching.behaviour.averages import check_perplexity
 from unrolled.teaching.behaviour.beginnings import check_initial_loss
 from unrolled.teaching.behaviour.experts import check_experts
+from unrolled.teaching.behaviour.exponents import check_exponent
 from unrolled.teaching.behaviour.models import check_batch, check_causal
 from unrolled.teaching.behaviour.nearest import check_neighbours
 from unrolled.teaching.behaviour.nucleus import check_top_p
@@ -28,6 +29,7 @@ __all__ = [
     "check_causal",
     "check_distribution",
     "check_experts",
+    "check_exponent",
     "check_gradient",
     "check_initial_loss",
     "check_neighbours",

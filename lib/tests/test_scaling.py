@@ -1,0 +1,62 @@
+"""Valleys, power laws and the law of parameters and tokens, held to cases by hand and to scipy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+from unrolled.training.scaling import Law, power_law, valley
+
+
+def test_a_parabola_gives_its_own_lowest_point_from_any_sizes():
+    sizes = np.array([3e3, 5e3, 1.1e4, 2.3e4, 7e4, 1.1e4])
+    losses = 2.7 + 0.13 * np.log(sizes / 1.7e4) ** 2
+    size, loss = valley(sizes, losses)
+    assert size == pytest.approx(1.7e4)
+    assert loss == pytest.approx(2.7)
+
+
+def test_three_points_by_hand():
+    size, loss = valley([1 / np.e, 1, np.e], [3, 1, 1])  # x² − x + 1 over ln N
+    assert size == pytest.approx(np.exp(0.5))
+    assert loss == pytest.approx(0.75)
+
+
+def test_a_hill_and_too_few_sizes_are_refused():
+    with pytest.raises(ValueError, match="opens downward"):
+        valley([1, 2, 4, 8], [1, 2, 2, 1])
+    with pytest.raises(ValueError, match="three sizes, got 2"):
+        valley([5, 5, 7, 7], [1, 2, 3, 4])
+
+
+def test_a_power_law_comes_back():
+    x = np.array([3.0, 7.0, 11.0, 5e6])
+    assert power_law(x, 13 * x**0.37) == pytest.approx((13, 0.37))
+    with pytest.raises(ValueError, match="two different x"):
+        power_law([2, 2], [3, 5])
+
+
+@pytest.mark.parametrize("law", [Law(), Law(alpha=0.26, beta=0.42, A=110.0, B=8000.0)])
+def test_the_best_size_is_where_a_search_finds_it(law):
+    for compute in (1e17, 5.76e23):
+
+        def at(log_n, compute=compute):
+            return law.loss(np.exp(log_n), compute / (6 * np.exp(log_n)))
+
+        found = minimize_scalar(at, bounds=(5, 40), method="bounded", options={"xatol": 1e-9})
+        parameters, tokens = law.best(compute)
+        assert parameters == pytest.approx(np.exp(found.x), rel=1e-4)
+        assert 6 * parameters * tokens == pytest.approx(compute)
+    ratio = law.best(1e20)[0] / law.best(1e18)[0]
+    assert ratio == pytest.approx(100**law.exponent)
+
+
+def test_chinchilla_s_budget_gets_about_twenty_tokens_for_each_parameter():
+    parameters, tokens = Law().best(5.76e23)
+    assert 17 < tokens / parameters < 22
+
+
+def test_the_constants_as_first_printed_give_four_times_as_many():
+    printed = Law(floor=1.69, A=406.4, alpha=0.34, B=410.7, beta=0.28)
+    parameters, tokens = printed.best(5.76e23)
+    assert 80 < tokens / parameters < 110
