@@ -6,6 +6,7 @@ that it cannot judge (a wrong rank, too few positions) it raises ValueError or T
 be numpy's or torch's; check_gradient also takes the Tensor of `models.autograd`.
 """
 
+from unrolled.teaching.behaviour.answers import check_answer_score
 from unrolled.teaching.behaviour.arrays import BehaviourError
 from unrolled.teaching.behaviour.averages import check_perplexity
 from unrolled.teaching.behaviour.beginnings import check_initial_loss
@@ -24,6 +25,7 @@ from unrolled.teaching.behaviour.values import check_distribution, check_gradien
 
 __all__ = [
     "BehaviourError",
+    "check_answer_score",
     "check_batch",
     "check_cache",
     "check_causal",
