@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from unrolled.data.tokens import CharTokenizer
 from unrolled.models.ngram import NGram
 from unrolled.models.recurrent_lm import RecurrentLM
 from unrolled.teaching.experiments import c12_cells, c12_words, record
@@ -120,6 +121,24 @@ def test_places_count_from_the_last_new_line():
 def fresh():
     torch.manual_seed(0)
     return RecurrentLM(11, "lstm", embedding_dim=3, hidden_size=5)
+
+
+def test_a_model_of_the_character_before_listens_to_it_alone():
+    """A model whose prediction depends on the character before the last one alone."""
+    tokenizer = CharTokenizer.train("\nabcdefghijklmnopqrstuvwxyz")
+    table = torch.randn(27, 27)
+
+    def bigram(ids):
+        return table[torch.roll(ids, 1, dims=1)]
+
+    moved = c12_cells.listened(bigram, tokenizer, "abz")
+    for kind in ("letter", "newline"):
+        assert [m > 0 for m in moved[kind]] == [False, True, False]
+    p = table.softmax(-1).numpy()
+    letters = tokenizer.encode("b" + c12_cells.OTHERS + "\n")
+    expected = np.abs(p[letters[1:]] - p[letters[0]]).sum(-1) / 2
+    assert moved["letter"][1] == pytest.approx(expected[:-1].mean(), abs=1e-6)
+    assert moved["newline"][1] == pytest.approx(expected[-1], abs=1e-6)
 
 
 def test_reading_by_steps_is_the_models_own_reading(fresh, rng_ids):

@@ -1,4 +1,6 @@
-"""Chapter 12: does its small LSTM keep the position in the line in one cell, also with other seeds?
+"""Chapter 12: what its small LSTM listens to and keeps, also with other seeds.
+
+Which characters of a line change a prediction? Does one cell keep the position in the line?
 
 About 2 minutes on one core.
 """
@@ -21,6 +23,8 @@ from unrolled.training.fit import cross_entropy, fit
 CORPUS = "shakespeare-small"
 SEEDS = (0, 1, 2, 3, 4)
 PLACES = ("the king,", "Now let us go and speak unto the king,")  # early and late in a line
+CONTEXTS = (PLACES[1], PLACES[1][:-5], PLACES[0])  # after them a line ends; "ing,"; too early
+OTHERS = "etaoinshrdlu"  # what a character is replaced by: letters that are common in English
 N_ROWS, LENGTH, WARM_UP = 16, 1500, 100  # characters on which cells are examined
 
 
@@ -42,6 +46,26 @@ def line_ends(model: RecurrentLM, tokenizer: CharTokenizer) -> list[float]:
     newline = int(tokenizer.encode("\n")[0])
     texts = [torch.from_numpy(tokenizer.encode("\n" + place))[None] for place in PLACES]
     return [model(text)[0, -1].softmax(-1)[newline].item() for text in texts]
+
+
+@torch.no_grad()
+def listened(model: RecurrentLM, tokenizer: CharTokenizer, context: str) -> dict[str, list[float]]:
+    """How far the prediction after a context moves if one of its characters is another one.
+
+    A number for each character: half the sum of all changes of probability, between 0 and 1. Under
+    "letter" the mean over OTHERS in its place, under "newline" with a newline there.
+    """
+    ids = tokenizer.encode("\n" + context)
+    moved = {}
+    for kind, others in (("letter", OTHERS), ("newline", "\n")):
+        moved[kind] = []
+        for k in range(1, len(ids)):
+            put = tokenizer.encode("".join(c for c in others if c != context[k - 1]))
+            changed = np.repeat(ids[None], 1 + len(put), axis=0)
+            changed[1:, k] = put  # row 0 stays as it is
+            p = model(torch.from_numpy(changed))[:, -1].softmax(-1)
+            moved[kind].append((p[1:] - p[0]).abs().sum(-1).mean().item() / 2)
+    return moved
 
 
 @torch.no_grad()
@@ -131,6 +155,7 @@ def run(
         score = evaluate(model, ids, n_bytes, start=course.newline).bits_per_byte
         found.append(
             {"seed": seed, "test_bits_per_byte": score, "line_ends": line_ends(model, tokenizer)}
+            | {"listened": [listened(model, tokenizer, context) for context in CONTEXTS]}
             | examine(model, course, tokenizer)
         )
         steps = [min((k + 1) * every, n_steps) for k in range(len(looks))]
