@@ -23,7 +23,7 @@ from unrolled.training.fit import cross_entropy, fit
 CORPUS = "shakespeare-small"
 SEEDS = (0, 1, 2, 3, 4)
 PLACES = ("the king,", "Now let us go and speak unto the king,")  # early and late in a line
-CONTEXTS = (PLACES[1], PLACES[1][:-5], PLACES[0])  # after them a line ends; "ing,"; too early
+CONTEXTS = (PLACES[1], PLACES[1][:-5], PLACES[0])  # the line ends; a word begins; too early
 OTHERS = "etaoinshrdlu"  # what a character is replaced by: letters that are common in English
 N_ROWS, LENGTH, WARM_UP = 16, 1500, 100  # characters on which cells are examined
 

@@ -4,8 +4,10 @@ A tied language model uses one matrix $E \in \mathbb{R}^{V \times D}$ at both en
 does to the gradient, leave the recurrence out: for $N$ pairs of an input $x_i$ and a target $y_i$,
 
 $$
-h_i = E_{x_i}, \qquad z_i = h_i E^\top, \qquad
-L = \frac1N \sum_i -\ln \mathrm{softmax}(z_i)_{y_i} .
+\begin{aligned}
+h_i &= E_{x_i}, \qquad z_i = h_i E^\top, \\
+L &= \frac1N \sum_i -\ln \mathrm{softmax}(z_i)_{y_i} .
+\end{aligned}
 $$
 
 Write `tied_gradient(E, inputs, targets)` with `E` of shape (V, D), `inputs` and `targets` integer
