@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 from torch.testing import assert_close
-from unrolled.models.depth import MODES, NONLINEARITIES, SCHEMES, Stack, start, start_std
+from unrolled.models.depth import MODES, NONLINEARITIES, SCHEMES, Stack, spread, start, start_std
 
 SHAPE = (7, 13)  # outputs, inputs
 TORCH = {
@@ -126,3 +126,27 @@ def test_what_is_not_there_is_named():
         start_std(("3", "5"), "he")
     with pytest.raises(TypeError, match="residual must be True or False, got 'no'"):
         Stack(3, 1, residual="no")
+
+
+def test_the_spread_by_hand():
+    # Mean 4, so what is not common is (−4, 0, 4), of length √32; the whole has the length √80.
+    assert_close(spread(torch.tensor([[0.0], [4.0], [8.0]])), math.sqrt(32 / 80))
+
+
+def test_the_spread_is_1_around_zero_and_0_for_equal_tokens():
+    x = torch.randn(3, 7, 5, dtype=torch.float64)
+    assert_close(spread(x - x.mean(-2, keepdim=True)), 1.0)
+    assert spread(x[:, :1].expand(3, 7, 5)) < 1e-15
+
+
+@given(st.floats(0.1, 10), st.integers(2, 7), st.integers(1, 5))
+def test_the_spread_ignores_scale_and_the_order_of_the_tokens(scale, n_tokens, width):
+    x = torch.linspace(-1, 2, n_tokens * width, dtype=torch.float64).view(n_tokens, width)
+    assert_close(spread(scale * x.flip(0)), spread(x))
+
+
+def test_a_spread_needs_tokens_and_something_in_them():
+    with pytest.raises(ValueError, match=r"got \(5,\)"):
+        spread(torch.ones(5))
+    with pytest.raises(ValueError, match="all vectors are zero"):
+        spread(torch.zeros(2, 3))

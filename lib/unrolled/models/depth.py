@@ -1,6 +1,6 @@
 """Stacks of equal layers, plain or residual, and the random starts that keep a signal's size.
 
-Chapter 6 derives both.
+Chapter 6 derives both; chapter 18 asks how far the tokens of a stack stay apart.
 """
 
 from __future__ import annotations
@@ -99,3 +99,19 @@ def start(
     if one_of("distribution", distribution, DISTRIBUTIONS) == "normal":
         return weight.normal_(0, std, generator=generator)
     return weight.uniform_(-math.sqrt(3) * std, math.sqrt(3) * std, generator=generator)
+
+
+@torch.no_grad()
+def spread(x: Tensor) -> float:
+    """‖X − mean row‖ / ‖X‖: how much of the vectors (…, T, D) is not common to all T positions.
+
+    1 where the vectors' mean is zero, 0 where all are the same, as after rank collapse. Raises
+    ValueError for fewer than two axes and for vectors that are all zero. Source: Dong et al.
+    (2021), section 2, who measure the same remainder in another norm.
+    """
+    if x.ndim < 2:
+        raise ValueError(f"expected (…, T, D), got {tuple(x.shape)}")
+    length = x.norm()
+    if length == 0:
+        raise ValueError("all vectors are zero: nothing is common, and nothing is not")
+    return ((x - x.mean(-2, keepdim=True)).norm() / length).item()
