@@ -2,7 +2,7 @@
 
 order = (
     "norms_by_hand",
-    "fold_norm",
+    "one_block",
     "rms_norm_vjp",
     "one_pass_variance",
     "swiglu_vjp",

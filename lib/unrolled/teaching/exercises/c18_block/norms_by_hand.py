@@ -6,9 +6,7 @@ bias 0, compute
 - `layer`, the four entries of its layer normalisation, and `rms`, those of its RMSNorm;
 - `unbiased`, the number by which a layer norm that divides by $D - 1$ multiplies the right result;
 - `back`, the four entries of $\bar x$, if the gradient $(0, 0, 0, 12)$ arrives at the output of
-  the layer norm;
-- `left`, what is left of an embedding's size after four post-LN blocks, if every sub-layer adds
-  something independent that is as large as what it is added to.
+  the layer norm ([the way back](#going-further-the-way-back-through-a-norm) has the formula).
 
 Write fractions as they are, `[1 / 3, ...]`, and a root as `(1 / 2) ** 0.5`.
 """
@@ -24,7 +22,6 @@ norms_by_hand = {
     "rms": [..., ..., ..., ...],
     "unbiased": ...,
     "back": [..., ..., ..., ...],
-    "left": ...,
 }
 """
 
@@ -34,7 +31,6 @@ norms_by_hand = {
     "rms": [-1 / 5, 1, 1, 7 / 5],
     "unbiased": (3 / 4) ** 0.5,
     "back": [2 / 3, -4 / 3, -4 / 3, 2],
-    "left": 1 / 16,
 }
 
 # %% explanation
@@ -52,14 +48,12 @@ $$
 $$
 
 It sums to 0, and its product with $\hat x$ is 0 as well: two checks that cost nothing.
-
-Four blocks have eight sub-layers. Each divides what was there by $\sqrt2$: $(1/\sqrt2)^8 = 1/16$.
 """
 
 
 # %% oracle
 def oracle():
-    """torch normalises and differentiates; sub-layers that add orthogonal rows are normalised."""
+    """torch normalises and differentiates."""
     import torch
     from torch.nn import functional as F
 
@@ -68,19 +62,11 @@ def oracle():
     (back,) = torch.autograd.grad(layer[3] * 12, x)
     rms = F.rms_norm(x.detach(), (4,), eps=0.0)
     right, other = x.detach().std(correction=0), x.detach().std(correction=1)
-    signs = torch.tensor([[1.0, 1.0], [1.0, -1.0]], dtype=torch.float64)
-    rows = torch.kron(torch.kron(signs, signs), torch.kron(signs, signs))  # orthogonal, of size 1
-    embedding, *added = rows[1 : 2 + 2 * 4]
-    stream = embedding
-    for row in added:  # two for each of four blocks
-        stream = F.layer_norm(stream + row, (16,), eps=0.0)
-    kept = (stream * embedding).mean().item()
     return {
         "layer": layer.detach().tolist(),
         "rms": rms.tolist(),
         "unbiased": (right / other).item(),
         "back": back.tolist(),
-        "left": kept,
     }
 
 
@@ -104,5 +90,4 @@ wrong = {
     "the mean of the gradient was not subtracted": {"back": [5 / 3, -1 / 3, -1 / 3, 3]},
     "the part along x̂ was not subtracted": {"back": [-1, -1, -1, 3]},
     "the gradient was not divided by σ = 3": {"back": [2, -4, -4, 6]},
-    "a block has two sub-layers, and each of them a norm": {"left": 1 / 4},
 }
