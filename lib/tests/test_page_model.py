@@ -82,6 +82,13 @@ def test_what_is_shown_names_the_file_and_says_what_it_is_where_it_cannot_run(di
     assert "web book" in bundle["text/plain"]
 
 
+def test_the_head_to_open_on_is_counted_from_one(displayed):
+    page_model.show("any", "a", head=(3, 2))
+    assert '"head":[3,2]' in displayed[0]["text/html"]
+    with pytest.raises(ValueError, match=r"counted from 1, got layer and head \(0, 2\)"):
+        page_model.show("any", "a", head=(0, 2))
+
+
 def test_the_knobs_come_with_a_script_and_a_class_of_their_own(displayed):
     page_model.show("any", "a")
     page_model.show("any", "a", knobs=True)

@@ -85,22 +85,33 @@ def unpack(data: bytes) -> tuple[TransformerLM, tuple[str, ...]]:
 
 
 def show(
-    name: str, prompt: str, *, caption: str = "", longest: int = 120, knobs: bool = False
+    name: str,
+    prompt: str,
+    *,
+    caption: str = "",
+    longest: int = 120,
+    head: tuple[int, int] = (1, 1),
+    knobs: bool = False,
 ) -> None:
     """Display the frame in which the model of the file `name`.bin runs in the web book.
 
     A notebook, which does not have the file, shows a sentence instead. longest: the number of
-    characters that the page reads, at most the length the model was trained on. knobs: show what
-    the settings of `Sampling` leave of the distribution, in place of the attention.
+    characters that the page reads, at most the length the model was trained on. head: the layer and
+    the head, counted from 1, whose attention is shown first. knobs: show what the settings of
+    `Sampling` leave of the distribution, in place of the attention.
+
+    Raises ValueError for a layer or head below 1.
     """
     from IPython.display import display
 
+    if min(head) < 1:
+        raise ValueError(f"layers and heads are counted from 1, got layer and head {head}")
     here = Path(__file__)
     more = ", and what the knobs make of it" if knobs else " and what it attends to"
     markup = embed(
         "u-model u-model-sampling" if knobs else "u-model",
         f'<p class="u-model-place">{PLACE.format(more)}</p>',
-        data={"file": f"{name}.bin", "prompt": prompt, "longest": longest},
+        data={"file": f"{name}.bin", "prompt": prompt, "longest": longest, "head": head},
         style=here.with_name("page_model.css"),
         script=here.with_name("page_model.js"),
         caption=figures.figcaption(caption),

@@ -85,16 +85,17 @@
     }
   }
 
-  const SHOWN = { "\n": "↵", " ": "␣" }, SAID = { "\n": "new line", " ": "space" };
+  const SHOWN = { "\n": "↵", " ": "␣" }, SAID = { "\n": "line end", " ": "space" };
   const shown = (c) => SHOWN[c] || c, said = (c) => SAID[c] || c;
   const percent = (p) => `${(100 * p).toFixed(p < 0.1 ? 1 : 0)} %`;
 
-  function box(figure, model, { prompt, longest }) {
+  function box(figure, model, { prompt, longest, head }) {
     const { config, vocab } = model, place = figure.querySelector(".u-model-place");
     const ids = Object.fromEntries(vocab.map((c, i) => [c, i]));
     const choices = (n) => Array.from({ length: n }, (_, i) => `<option>${i + 1}</option>`).join("");
     place.outerHTML = `<form class="u-model-form" autocomplete="off">
       <label>Text <textarea rows="3" spellcheck="false"></textarea></label>
+      <p class="u-cut" role="status"></p>
       <p class="u-model-row"><button type="button" value="1">Write a character</button>
       <button type="button" value="40">Write 40</button>
       <label>temperature <select class="u-t"><option>0.5<option selected>0.8<option>1.0<option>1.3</select></label></p>
@@ -108,9 +109,11 @@
     const [area, from, output, says] = ["textarea", "input", "output", ".u-model-says"].map(find);
     for (const part of form.elements) part.dataset.lmSuppressShortcuts = "true";
     area.value = prompt;
+    [find(".u-l").selectedIndex, find(".u-h").selectedIndex] = head.map((n) => n - 1);
     let seen = [], reader, logits, maps = [];  // maps[position] = maps of that token
     const look = () => {
-      const t = Number(from.value) - 1, weights = maps[t][find(".u-l").selectedIndex][find(".u-h").selectedIndex];
+      const t = Number(from.value) - 1, [layer, head] = [".u-l", ".u-h"].map((q) => find(q).selectedIndex);
+      const weights = maps[t][layer][head];
       output.textContent = `${t + 1}, “${shown(seen[t])}”`;
       from.setAttribute("aria-valuetext", `${t + 1}, ${said(seen[t])}`);
       const text = find(".u-text");
@@ -122,7 +125,7 @@
         return span;
       }));
       const best = weights.map((a, j) => [a, j]).sort((a, b) => b[0] - a[0]).slice(0, 3);
-      says.textContent = `Looks most at ${best.map(([a, j]) => `${said(seen[j])} (${j + 1}): ${percent(a)}`).join(", ")}.`;
+      says.textContent = `Layer ${layer + 1}, head ${head + 1} looks most at ${best.map(([a, j]) => `${said(seen[j])} (${j + 1}): ${percent(a)}`).join(", ")}.`;
     };
     const run = () => {
       const unknown = [...new Set([...area.value].filter((c) => !(c in ids)))];
@@ -147,7 +150,9 @@
       }));
       figure.dispatchEvent(new CustomEvent("read", { detail: { logits, tokens: seen.map((c) => ids[c]), vocab } }));
       look();
-      if (unknown.length) says.textContent += ` Left out, for the model has no such sign: ${unknown.join(" ")}`;
+      find(".u-cut").textContent = text.length === cut.length ? "" :
+        `The text is too long: the model reads its last ${longest - 1} of ${text.length - 1} characters, after a line end.`;
+      if (unknown.length) says.textContent += ` Left out, for the model has no such character: ${unknown.join(" ")}`;
     };
     const write = () => {
       const tokens = seen.map((c) => ids[c]), heated = () => logits.map((z) => z / Number(find(".u-t").value));

@@ -61,7 +61,7 @@
         row.dataset.q = p;
         row.style.setProperty("--p", `${100 * p}%`);
         row.innerHTML = "<span></span><b></b>";
-        row.firstChild.textContent = { "\n": "new line", " ": "space" }[last.vocab[i]] || last.vocab[i];
+        row.firstChild.textContent = { "\n": "line end", " ": "space" }[last.vocab[i]] || last.vocab[i];
         row.lastChild.textContent = p ? `${(100 * p).toFixed(p < 0.1 ? 1 : 0)} %` : "cut off";
         return row;
       });
