@@ -1,4 +1,4 @@
-"""The model in the pages of chapters 20 and 21 says what torch and the library's samplers say."""
+"""The model in the pages of chapters 20 to 21 says what torch and the library's samplers say."""
 
 from __future__ import annotations
 
@@ -60,7 +60,25 @@ def test_it_writes_into_the_text_and_can_be_used_by_keyboard(page):
 
 def test_a_sign_it_does_not_know_is_named_and_left_out(page):
     page.fill(".u-model textarea", "aßb")
-    assert "no such sign: ß" in page.inner_text(".u-model-says")
+    assert "no such character: ß" in page.inner_text(".u-model-says")
+
+
+def test_it_says_when_a_text_is_cut(page):
+    page.fill(".u-model textarea", "o" * 119)
+    assert page.inner_text(".u-cut") == ""
+    page.fill(".u-model textarea", "o" * 125)
+    assert "reads its last 119 of 125 characters" in page.inner_text(".u-cut")
+    page.fill(".u-model textarea", "o")
+    assert page.inner_text(".u-cut") == ""
+
+
+def test_it_opens_on_the_head_that_the_chapter_names(open_page, packed):
+    tab = open_page("chapters/20b_inside.html", "phone")
+    tab.click(".u-model-place button")
+    tab.wait_for_selector(".u-next li")
+    assert (tab.input_value(".u-l"), tab.input_value(".u-h")) == ("3", "1")
+    says = tab.inner_text(".u-model-says")
+    assert says.startswith("Layer 3, head 1 looks most at line end (41)")
 
 
 SAMPLING = "chapters/21_generation.html"

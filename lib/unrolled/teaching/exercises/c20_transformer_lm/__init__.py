@@ -2,8 +2,7 @@
 
 order = (
     "gpt_size",
+    "training_budget",
     "causal_loss",
-    "induction_weight",
-    "choice_rows",
-    "copy_gain",
+    "gpt_logits",
 )

@@ -8,8 +8,8 @@ embedding's matrix, without a bias. With pencil and paper:
 - `block`: the parameters of one block;
 - `total`: those of the model;
 - `untied`: those of the model if the head has a matrix of its own;
-- `more_places`, `more_heads`, `more_blocks`: how many are *added* to `total` by places for 256
-  tokens instead of 128, by 16 heads instead of 8, and by 12 blocks instead of 6;
+- `more_positions`, `more_heads`, `more_blocks`: how many are *added* to `total` by positions for
+  256 tokens instead of 128, by 16 heads instead of 8, and by 12 blocks instead of 6;
 - `wider`: by what *factor* does a block grow if $D$ is doubled? Round to two decimals.
 """
 
@@ -23,7 +23,7 @@ gpt_size = {
     "block": ...,
     "total": ...,
     "untied": ...,
-    "more_places": ...,
+    "more_positions": ...,
     "more_heads": ...,
     "more_blocks": ...,
     "wider": ...,
@@ -35,7 +35,7 @@ gpt_size = {
     "block": 789_760,
     "total": 4_797_440,
     "untied": 4_823_040,
-    "more_places": 32_768,
+    "more_positions": 32_768,
     "more_heads": 0,
     "more_blocks": 4_738_560,
     "wider": 3.99,
@@ -75,7 +75,7 @@ def oracle():
         "block": count(block),
         "total": count(),
         "untied": count(tie_embeddings=False),
-        "more_places": count(context_length=256) - count(),
+        "more_positions": count(context_length=256) - count(),
         "more_heads": count(n_heads=16) - count(),
         "more_blocks": count(n_layers=12) - count(),
         "wider": round(count(block, d_model=512) / count(block), 2),
@@ -100,6 +100,6 @@ wrong = {
     "heads share the D columns: more of them add nothing": {"more_heads": 6 * 4 * 256 * 256},
     "a linear map costs D², so doubling D costs nearly four times, not twice": {"wider": 2.0},
     "give what is added, not the new total": {
-        "more_places": 4_830_208, "more_heads": 4_797_440, "more_blocks": 9_536_000
+        "more_positions": 4_830_208, "more_heads": 4_797_440, "more_blocks": 9_536_000
     },
 }  # fmt: skip
