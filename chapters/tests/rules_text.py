@@ -14,7 +14,7 @@ from chapter import Chapter, items, without_fences
 
 CLOSING = ("What goes wrong", "Summary", "Exercises", "Where next", "Sources")
 # Chapters that are still to be made lighter: take a name out when its chapter is.
-HEAVY = frozenset("09_rnn".split())
+HEAVY: frozenset[str] = frozenset()
 LIMITS = {"minutes": 45, "visible lines": 300, "median": 8, "p90": 16, "longest cell": 25}
 _LINK = re.compile(r"(!?)\[(?:[^\]\\]|\\.)*\]\(([^)\s]+)[^)]*\)")
 _MYST = {

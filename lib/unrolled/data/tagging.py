@@ -1,4 +1,4 @@
-"""Part-of-speech tagging: a small synthetic set after sentences of the lecture room (chapter 9).
+"""Part-of-speech tagging: a small synthetic set after sentences of the lecture room (chapter 9b).
 
 "time flies like an arrow", "fruit flies like a banana": the same words with other tags. The
 training and held-out sentences are synthetic. They come from the grammar below, written for this

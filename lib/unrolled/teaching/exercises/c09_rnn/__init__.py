@@ -2,8 +2,8 @@
 
 order = (
     "three_steps",
-    "both_ends",
-    "likeliest_path",
+    "final_states",
+    "parity_weights",
     "undecided_share",
     "balance_weights",
 )
