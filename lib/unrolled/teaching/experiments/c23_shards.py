@@ -1,0 +1,176 @@
+"""Chapter 23: processes that each take the mean over their own tokens, and what it costs.
+
+A small Transformer learns to write German number words, 64 in a batch. The batch is dealt out to
+processes, in the order in which it was drawn or sorted by length, and the gradient is the mean of
+the processes' means; "all tokens" divides by the tokens of the whole batch. Each arm has its own
+learning rate, searched with a separate seed. `rows` has the validation loss, of all words and of
+the shortest and longest third, and how far the mean of means is from the right gradient before and
+after a training with the right one. No processes are needed for it: the mean of means is the
+gradient of a loss with other weights. `fit_shared` is what the chapter launches in real ones. About
+three minutes on one core.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unrolled.data import number_words
+from unrolled.data.batches import IGNORE, pad
+from unrolled.models.transformer import TransformerLM
+from unrolled.models.transformer_config import TransformerConfig
+from unrolled.teaching.experiments._common import best_lr, search, seeded
+from unrolled.training.fit import FitConfig, cross_entropy, fit
+
+BATCH_SIZE, N_STEPS, SEEDS, SEARCH_SEED = 64, 300, (0, 1, 2), 100
+N_VALID, N_LOOKS = 1500, 4
+LRS = (2e-3, 4e-3, 8e-3, 1.6e-2, 3.2e-2)
+VOCABULARY = number_words.vocabulary("de")
+# (name, number of processes, whether the batch is sorted by length before it is dealt out)
+ARMS = (
+    ("all tokens", 1, True),
+    ("2 processes, as drawn", 2, False),
+    ("2 processes, sorted", 2, True),
+    ("8 processes, sorted", 8, True),
+)
+
+
+def fresh(seed: int) -> TransformerLM:
+    """An untrained model; torch's generator is unchanged."""
+    with seeded(seed):
+        return TransformerLM(
+            TransformerConfig(
+                vocab_size=len(VOCABULARY), d_model=32, n_layers=2, n_heads=2, context_length=64
+            )
+        )
+
+
+def tensors(numbers: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """Inputs (B, T) with a start mark in front, targets (B, T) with an end mark behind."""
+    rows = [number_words.encode(int(n), "de") for n in numbers]
+    inputs = pad([np.array([number_words.START, *ids]) for ids in rows], number_words.PAD).tokens
+    targets = pad([np.array([*ids, number_words.END]) for ids in rows], IGNORE).tokens
+    return torch.from_numpy(inputs), torch.from_numpy(targets)
+
+
+def batches(seed: int, *, ordered: bool = False) -> Iterator[tuple[Tensor, Tensor]]:
+    """Training numbers without end; ordered: those of a batch are sorted by their tokens."""
+    rng, numbers = np.random.default_rng(seed), np.array(number_words.numbers("train"))
+    while True:
+        drawn = rng.choice(numbers, BATCH_SIZE).tolist()
+        drawn.sort(key=lambda n: len(number_words.tokens(n, "de")) if ordered else 0)
+        yield tensors(drawn)
+
+
+def shares(targets: Tensor, n_processes: int) -> Tensor:
+    """The weight (B, T) that the mean of the processes' means gives each token; their sum is 1."""
+    weights = torch.zeros(targets.shape)
+    for rank in range(n_processes):
+        rows = slice(*(len(targets) * r // n_processes for r in (rank, rank + 1)))
+        counts = targets[rows] != IGNORE
+        weights[rows] = counts / (counts.sum() * n_processes)
+    return weights
+
+
+def gradient(model: TransformerLM, batch: tuple[Tensor, Tensor], n_processes: int = 1) -> Tensor:
+    """The gradient of the mean of means as one vector; of one process the right one."""
+    inputs, targets = batch
+    model.zero_grad()
+    (cross_entropy(model(inputs), targets) * shares(targets, n_processes)).sum().backward()
+    return torch.cat([p.grad.flatten() for p in model.parameters()])
+
+
+def off(model: TransformerLM, batch: tuple[Tensor, Tensor], n_processes: int) -> float:
+    """|mean of means − right| / |right|."""
+    right = gradient(model, batch)
+    return float((gradient(model, batch, n_processes) - right).norm() / right.norm())
+
+
+@torch.no_grad()
+def losses(model: TransformerLM, numbers: Sequence[int]) -> dict[str, float]:
+    """Nats per token of all numbers, of the shortest third and of the longest."""
+    ordered = sorted(numbers, key=lambda n: len(number_words.tokens(n, "de")))
+    third = len(ordered) // 3
+    parts = {"all": ordered, "short": ordered[:third], "long": ordered[-third:]}
+    found = {}
+    for name, part in parts.items():
+        inputs, targets = tensors(part)
+        found[name] = float(cross_entropy(model(inputs), targets).sum() / (targets != IGNORE).sum())
+    return found
+
+
+def trained(arm: tuple, seed: int, lr: float, n_steps: int) -> TransformerLM:
+    """A fresh model after n_steps with the gradient of the arm."""
+    _, n_processes, ordered = arm
+    model, source = fresh(seed), batches(seed, ordered=ordered)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=0.0)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, n_steps)
+    for _ in range(n_steps):
+        gradient(model, next(source), n_processes)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+    return model
+
+
+def errors(model: TransformerLM, seed: int) -> dict[str, float]:
+    """By arm, the error of the mean of means, on average over N_LOOKS batches."""
+    found = {}
+    for name, n_processes, ordered in ARMS:
+        drawn = islice(batches(seed + 1000, ordered=ordered), N_LOOKS)
+        found[name] = float(np.mean([off(model, batch, n_processes) for batch in drawn]))
+    return found
+
+
+def run(
+    *,
+    seeds: Sequence[int] = SEEDS,
+    lrs: Sequence[float] = LRS,
+    n_steps: int = N_STEPS,
+    n_valid: int = N_VALID,
+) -> dict:
+    """A record's fields: `metrics["rows"]` has "arm", "seed", "lr" and "loss" (of "all", "short"
+    and "long"); the arm "all tokens" also "off", the errors before and after its training."""
+    held_out = np.array(number_words.numbers("valid"))
+    held_out = np.random.default_rng(0).permutation(held_out)[:n_valid].tolist()
+    rows, searches = [], {}
+    for arm in ARMS:
+
+        def measured(lr: float, arm: tuple = arm) -> float:
+            return losses(trained(arm, SEARCH_SEED, lr, n_steps), held_out)["all"]
+
+        searches[arm[0]] = search(lrs, measured, "loss")
+        lr = best_lr(searches[arm[0]], "loss")
+        for seed in seeds:
+            model = trained(arm, seed, lr, n_steps)
+            row = {"arm": arm[0], "seed": seed, "lr": lr, "loss": losses(model, held_out)}
+            if arm is ARMS[0]:
+                row["off"] = [errors(fresh(seed), seed), errors(model, seed)]
+            rows.append(row)
+    config = {"n_steps": n_steps, "batch_size": BATCH_SIZE, "search": searches}
+    return {"config": config, "seeds": [*seeds], "metrics": {"rows": rows}, "curve": []}
+
+
+def fit_shared(
+    n_steps: int, checkpoint: str | Path | None = None, killed_at: int | None = None
+) -> list[float]:
+    """The losses of a fit, of the whole batch at each step; alone, or in the processes of `launch`.
+
+    killed_at: the last process is killed as it draws its batch for this step, counted from 0.
+    """
+
+    def drawn() -> Iterator[tuple[Tensor, Tensor]]:
+        for step, batch in enumerate(batches(0, ordered=True)):
+            if step == killed_at and os.environ.get("RANK") not in (None, "0"):
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield batch
+
+    config = FitConfig(n_steps=n_steps, lr=4e-3, checkpoint_seconds=0)
+    return fit(fresh(0), drawn(), config, checkpoint=checkpoint).history.train_loss
