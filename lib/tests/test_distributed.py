@@ -228,7 +228,9 @@ def killed(path, rank, at):
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_a_killed_process_ends_the_run_and_its_checkpoint_goes_on_bit_for_bit(tmp_path, rank):
+def test_a_killed_process_ends_the_run_and_its_checkpoint_goes_on_bit_for_bit(
+    tmp_path, rank, capfd
+):
     whole = launch(killed, tmp_path / "whole", None, None)
     begin = time.monotonic()
     with pytest.raises(
@@ -237,6 +239,7 @@ def test_a_killed_process_ends_the_run_and_its_checkpoint_goes_on_bit_for_bit(tm
     ):
         launch(killed, tmp_path / "run", rank, 5)
     assert time.monotonic() - begin < TIMEOUT
+    assert "Terminating" not in capfd.readouterr().err  # the error has said it
     assert not multiprocessing.active_children()
     assert [p.name for p in sorted(tmp_path.iterdir())] == ["run", "whole"]
     assert checkpoints.load(tmp_path / "run")["step"] == 5

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import logging
 import os
 import pickle
 import signal
@@ -68,8 +69,9 @@ def launch(
         arguments = (function, arguments, n_processes, folder, timeout)
         context = mp.start_processes(_work, arguments, n_processes, join=False, start_method=method)
         try:
-            while not context.join():
-                pass
+            with _unlogged("torch.multiprocessing.spawn"):  # our error says who ended, and why
+                while not context.join():
+                    pass
         except mp.ProcessRaisedException as error:
             who, words = f"process {error.error_index} of {n_processes}", error.msg.strip()
             raise RuntimeError(f"{who} raised {words.splitlines()[-1]}\n\n{words}") from None
@@ -85,6 +87,18 @@ def launch(
                 process.kill()
                 process.join()
         return [pickle.loads(Path(folder, str(rank)).read_bytes()) for rank in range(n_processes)]
+
+
+@contextlib.contextmanager
+def _unlogged(name: str) -> Iterator[None]:
+    """Within, this logger passes on errors only."""
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _work(rank: int, function: Callable, arguments: tuple, n: int, folder: str, timeout: float):

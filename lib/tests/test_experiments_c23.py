@@ -1,0 +1,96 @@
+"""Chapter 23's recorded experiments: what is measured, on cases counted by hand."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from torch.testing import assert_close
+from unrolled.data.batches import IGNORE
+from unrolled.teaching.experiments import c23_precision as precision
+from unrolled.teaching.experiments import c23_shards as shards
+from unrolled.training.fit import cross_entropy
+
+
+def literal(model, inputs, targets, n_processes):
+    """The mean of the means, process by process."""
+    found = []
+    for rank in range(n_processes):
+        rows = slice(*(len(targets) * r // n_processes for r in (rank, rank + 1)))
+        model.zero_grad()
+        loss = cross_entropy(model(inputs[rows]), targets[rows]).sum()
+        (loss / (targets[rows] != IGNORE).sum()).backward()
+        found.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
+    return sum(found) / n_processes
+
+
+@pytest.mark.parametrize("n_processes", [1, 2, 3, 8])
+def test_the_weights_give_the_mean_of_the_processes_means(n_processes):
+    batch = next(shards.batches(0, ordered=True))
+    model = shards.fresh(0)
+    expected = literal(model, *batch, n_processes)
+    assert_close(shards.gradient(model, batch, n_processes), expected, rtol=1e-3, atol=1e-6)
+    weights = shards.shares(batch[1], n_processes)
+    assert weights.sum().item() == pytest.approx(1)
+    assert not weights[batch[1] == IGNORE].any()
+    off = shards.off(model, batch, n_processes)
+    assert off == 0 if n_processes == 1 else off > 0.05
+
+
+def test_a_batch_is_of_the_same_numbers_sorted_or_not():
+    (x, y), (x_sorted, y_sorted) = (next(shards.batches(3, ordered=o)) for o in (False, True))
+    lengths = (y_sorted != IGNORE).sum(1)
+    assert (lengths.diff() >= 0).all()
+    assert sorted(x.tolist()) == sorted(x_sorted.tolist())
+    assert (y != IGNORE).sum() == lengths.sum()
+    assert (x[:, 0] == 1).all()
+    assert_close(torch.where(y[:, :-1] == IGNORE, 0, y[:, :-1])[:, :2], x[:, 1:3])
+
+
+def test_a_record_has_a_row_for_each_arm_and_seed():
+    result = shards.run(seeds=(4,), lrs=(1e-3,), n_steps=2, n_valid=30)
+    rows = json.loads(json.dumps(result))["metrics"]["rows"]
+    assert [row["arm"] for row in rows] == [name for name, *_ in shards.ARMS]
+    assert {*rows[0]["loss"]} == {"all", "short", "long"}
+    for errors in rows[0]["off"]:
+        assert errors["all tokens"] == 0
+        assert errors["2 processes, as drawn"] < errors["2 processes, sorted"]
+
+
+def test_one_process_has_the_loss_of_its_batch():
+    first = shards.fit_shared(2)
+    inputs, targets = next(shards.batches(0, ordered=True))
+    loss = cross_entropy(shards.fresh(0)(inputs), targets).sum() / (targets != IGNORE).sum()
+    assert first[0] == pytest.approx(loss.item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", precision.KINDS)
+def test_weights_are_rounded_where_the_kind_says_so(kind):
+    model = precision.trained(kind, 0, 1e-3, 3)
+    weights = torch.cat([p.detach().flatten() for p in model.parameters()])
+    assert weights.dtype == torch.float32
+    rounded = weights.bfloat16().float()
+    assert torch.equal(weights, rounded) == (kind == "bf16 weights")
+
+
+def test_the_forward_pass_in_sixteen_bits_is_that_of_a_rounded_model():
+    model, batch = shards.fresh(0), next(shards.batches(0))
+    found = precision.loss_and_gradients(model, batch, torch.bfloat16)
+    low = shards.fresh(0).bfloat16()
+    loss = cross_entropy(low(batch[0]).float(), batch[1]).sum() / (batch[1] != IGNORE).sum()
+    loss.backward()
+    assert found.item() == loss.item()
+    for p, other in zip(model.parameters(), low.parameters(), strict=True):
+        assert p.grad.dtype == torch.float32
+        assert torch.equal(p.grad, other.grad.float())
+
+
+def test_a_record_of_precision_has_a_row_for_each_kind_and_seed():
+    result = precision.run(seeds=(1, 2), lrs=(1e-3,), n_steps=2, n_valid=30)
+    rows = json.loads(json.dumps(result))["metrics"]["rows"]
+    assert [(r["kind"], r["seed"]) for r in rows] == [
+        (kind, seed) for kind in precision.KINDS for seed in (1, 2)
+    ]
+    stuck = {r["kind"]: r["stuck"] for r in rows}
+    assert stuck["float32"] < 0.05 < stuck["bf16 weights"]
