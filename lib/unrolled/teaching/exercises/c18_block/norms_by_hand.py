@@ -43,8 +43,11 @@ For the way back, $\mathrm{mean}(g) = 3$ and $\mathrm{mean}(g \odot \hat x) = \f
 3$, so
 
 $$
-\bar x = \tfrac13 \big( (0, 0, 0, 12) - 3 - 3 \cdot (-\tfrac53, \tfrac13, \tfrac13, 1) \big)
-= \tfrac13 (2, -4, -4, 6) .
+\begin{aligned}
+\bar x &= \tfrac13 \big( (0, 0, 0, 12) - 3 \\
+&\quad - 3 \cdot (-\tfrac53, \tfrac13, \tfrac13, 1) \big) \\
+&= \tfrac13 (2, -4, -4, 6) .
+\end{aligned}
 $$
 
 It sums to 0, and its product with $\hat x$ is 0 as well: two checks that cost nothing.

@@ -3,7 +3,10 @@ r"""SwiGLU, backwards
 A gated feed-forward layer without biases computes, for positions $X$ of shape `(N, D)`,
 
 $$
-A = X W_g, \qquad U = X W_u, \qquad H = A\, \sigma(A) \odot U, \qquad Y = H W_d ,
+\begin{aligned}
+A &= X W_g, & U &= X W_u, \\
+H &= A\, \sigma(A) \odot U, & Y &= H W_d ,
+\end{aligned}
 $$
 
 with $W_g$ and $W_u$ of shape `(D, F)` and $W_d$ of shape `(F, D)`.
