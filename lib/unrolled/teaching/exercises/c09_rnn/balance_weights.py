@@ -36,11 +36,11 @@ def balance_weights():
 
 # %% explanation
 explanation = r"""
-The first two units are the chapter's: $p$ is the number of openers not closed, $n$ by how much
-closers lead. Balanced means that at the end $p = n = 0$, and that $n$ was never above zero. So a
-third unit adds up every $n$ that ever was, $f_t = \mathrm{ReLU}(f_{t-1} + n_{t-1})$, and once it
-is above zero it stays there. It is one step late, which does no harm: in the last step $n$ itself
-is looked at. All three are whole numbers, so $p + n + f < \tfrac12$ says that all are zero.
+The first two units are the chapter's: $p$ is the number of openers not closed, $m$ by how much
+closers lead. Balanced means that at the end $p = m = 0$, and that $m$ was never above zero. So a
+third unit adds up every $m$ that ever was, $f_t = \mathrm{ReLU}(f_{t-1} + m_{t-1})$, and once it
+is above zero it stays there. It is one step late, which does no harm: the last step looks at $m$
+itself. All three are whole numbers, so $p + m + f < \tfrac12$ says that all are zero.
 """
 
 

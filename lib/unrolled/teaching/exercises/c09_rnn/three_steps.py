@@ -3,9 +3,11 @@ r"""Three steps of an Elman network
 An Elman network with ReLU has one input, two hidden units, two classes and no biases:
 
 $$
-W_{xh} = \begin{pmatrix} 1 & -1 \end{pmatrix}, \qquad
-W_{hh} = \begin{pmatrix} 1 & 2 \\ -1 & 0 \end{pmatrix}, \qquad
-W_{hy} = \ln 2 \begin{pmatrix} 1 & 0 \\ 0 & 1 \end{pmatrix} .
+\begin{aligned}
+W_{xh} &= \begin{pmatrix} 1 & -1 \end{pmatrix}, \\
+W_{hh} &= \begin{pmatrix} 1 & 2 \\ -1 & 0 \end{pmatrix}, \\
+W_{hy} &= \ln 2 \begin{pmatrix} 1 & 0 \\ 0 & 1 \end{pmatrix} .
+\end{aligned}
 $$
 
 States are rows, as in the chapter, $h_t = \mathrm{ReLU}(x_t W_{xh} + h_{t-1} W_{hh})$ with
