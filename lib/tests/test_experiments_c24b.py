@@ -131,6 +131,15 @@ def test_each_experiment_gives_a_record():
     assert row["curve"][-1]["step"] == 4
 
 
+def test_a_search_of_the_record_comes_out_again():
+    config = record.load("c24b_length")["config"]
+    tried = {row["lr"]: row["errors"] for row in config["search"]["selective"]}
+    for lr in (1e-2, 2e-2):
+        model = c24b_length.train("selective", lr=lr, n_steps=config["search_steps"], seed=100)
+        found = c24b_length.errors(model, config["train_length"], 100)
+        assert found == pytest.approx(tried[lr], abs=3)
+
+
 @pytest.mark.parametrize("module", [c24b_experts, c24b_length])
 def test_no_searched_rate_is_at_the_edge_unless_the_edge_is_as_good(module):
     """An arm at the edge of its grid might do better beyond it."""
