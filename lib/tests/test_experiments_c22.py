@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from unrolled.teaching.experiments import c22_scaling as scaling
+from unrolled.teaching.experiments import c22_times as times
 from unrolled.training.scaling import Law, power_law
 
 
@@ -39,6 +40,21 @@ def test_the_rates_are_the_best_and_the_held_out_widths_lie_around_the_predictio
     assert 0.3 < a < 0.6
 
 
+def test_the_search_goes_on_until_the_best_rate_is_inside():
+    (found,) = scaling.rates({1e10: (8,)}, (0.0025, 0.005), simulated)
+    assert [each["lr"] for each in found["search"]] == [0.0025, 0.005, 0.01, 0.02, 0.04]
+    (found,) = scaling.rates({1e10: (8,)}, (0.04, 0.08), simulated)
+    assert [each["lr"] for each in found["search"]] == [0.01, 0.02, 0.04, 0.08]
+
+
+def test_the_largest_budgets_leave_out_a_seed():
+    budgets = {1e11: (8, 12, 16), 1e12: (8, 12, 16)}
+    result = scaling.run(budgets, (0, 1, 2), 3e12, lrs=(0.01, 0.02, 0.04), train=simulated)
+    seeds = [(row["compute"], row["seed"]) for row in result["metrics"]["runs"]]
+    assert set(seeds) == {(1e11, 0), (1e11, 1), (1e11, 2), (1e12, 0), (1e12, 1)}
+    assert {row["compute"] for row in result["metrics"]["control"]} == {1e11}
+
+
 def test_a_training_spends_its_budget_and_leaves_torchs_generator_alone():
     torch.manual_seed(3)
     expected = torch.rand(2)
@@ -51,3 +67,41 @@ def test_a_training_spends_its_budget_and_leaves_torchs_generator_alone():
     assert 3 < row["bits"] < np.log2(70)
     assert scaling.train(12, 5e8, 1e-2, 7) == row
     assert scaling.train(12, 5e8, 1e-2, 8) != row
+
+
+def test_what_is_timed_reads_as_far_as_its_name_says():
+    """The gradient of one output tells which inputs it reads."""
+    n, d = 23, 5
+    x, w = times.inputs(n, d)
+    reads = {}
+    for kind, function in times.KINDS.items():
+        x.requires_grad_(True)
+        (gradient,) = torch.autograd.grad(function(x, w)[15].sum(), x)
+        reads[kind] = gradient.abs().sum(1).nonzero()[:, 0].tolist()
+    near = list(range(16 - times.REACH, 16))
+    assert reads["self-attention"] == list(range(n))
+    assert reads["restricted"] == reads["convolution"] == near
+    assert reads["recurrence"] == list(range(16))
+
+
+def test_attention_in_a_window_is_the_masked_one():
+    x, w = times.inputs(11, 3)
+    behind = torch.arange(11)[:, None] - torch.arange(11)
+    scores = (x @ x.T).masked_fill((behind < 0) | (behind >= times.REACH), -torch.inf)
+    got = times.restricted(x, w)[times.REACH - 1 :]  # before it, padding stands in the window
+    torch.testing.assert_close(got, (scores.softmax(-1) @ x)[times.REACH - 1 :])
+
+
+def test_exponents_of_exact_powers_come_back():
+    rows = [
+        {"kind": "a", "length": n, "width": d, "seed": s, "seconds": n**2 * d**0.5}
+        for s in (0, 1) for n, d in ((8, 4), (16, 4), (32, 4), (8, 8), (8, 64))
+    ]  # fmt: skip
+    assert times.exponents(rows) == {"a": {"length": [2.0, 2.0], "width": [0.5, 0.5]}}
+
+
+def test_the_times_are_json_with_a_row_for_every_size(monkeypatch):
+    monkeypatch.setattr(times, "seconds", lambda kind, n, d, seed: n * d * 1e-9)
+    result = json.loads(json.dumps(times.run((8, 16), (4, 8), (0, 5))))
+    assert len(result["metrics"]["rows"]) == 2 * 4 * 3
+    assert result["metrics"]["exponents"]["restricted"] == {"length": [1, 1], "width": [1, 1]}

@@ -47,6 +47,7 @@ def test_the_best_size_is_where_a_search_finds_it(law):
         parameters, tokens = law.best(compute)
         assert parameters == pytest.approx(np.exp(found.x), rel=1e-4)
         assert 6 * parameters * tokens == pytest.approx(compute)
+        assert law.tokens(parameters) == pytest.approx(tokens)
     ratio = law.best(1e20)[0] / law.best(1e18)[0]
     assert ratio == pytest.approx(100**law.exponent)
 

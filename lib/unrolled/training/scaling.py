@@ -63,3 +63,8 @@ class Law:
         ratio = self.alpha * self.A / (self.beta * self.B)
         parameters = (ratio * (compute / 6) ** self.beta) ** (1 / (self.alpha + self.beta))
         return parameters, compute / (6 * parameters)
+
+    def tokens(self, parameters: float) -> float:
+        """For how many tokens N parameters are the best size: `best`, read the other way."""
+        ratio = self.alpha * self.A / (self.beta * self.B)
+        return (parameters**self.alpha / ratio) ** (1 / self.beta)
