@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -346,6 +347,7 @@ class Board:
             method(*args, **kwargs)
 
 
+@cache  # the outline of a text takes milliseconds, and a figure that moves repeats its texts
 def text_width(text: str, size: float, *, mono: bool = False) -> float:
     """How wide a text is, in points, in matplotlib's own font (most pages' fonts are narrower)."""
     family = "DejaVu Sans Mono" if mono else "DejaVu Sans"
