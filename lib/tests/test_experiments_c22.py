@@ -9,6 +9,8 @@ import pytest
 import torch
 from unrolled.teaching.experiments import c22_scaling as scaling
 from unrolled.teaching.experiments import c22_times as times
+from unrolled.teaching.experiments import record
+from unrolled.training import cost
 from unrolled.training.scaling import Law, power_law
 
 
@@ -105,3 +107,35 @@ def test_the_times_are_json_with_a_row_for_every_size(monkeypatch):
     result = json.loads(json.dumps(times.run((8, 16), (4, 8), (0, 5))))
     assert len(result["metrics"]["rows"]) == 2 * 4 * 3
     assert result["metrics"]["exponents"]["restricted"] == {"length": [1, 1], "width": [1, 1]}
+
+
+# --- the record ----------------------------------------------------------------------------------
+
+
+def test_the_record_is_of_these_budgets():
+    recorded = record.load("c22_scaling")
+    rows = recorded["metrics"]["runs"]
+    found = [(row["compute"], row["d_model"], row["seed"]) for row in rows]
+    assert found == [
+        (c, d, seed)
+        for c in scaling.BUDGETS
+        for seed in (scaling.SEEDS if c < scaling.LARGE else scaling.SEEDS[:-1])
+        for d in scaling.BUDGETS[c]
+    ]
+    assert recorded["config"]["parameters"] == {
+        str(d): cost.parameters(scaling.config(d)) for d in sorted({row["d_model"] for row in rows})
+    }
+    assert all(row["flops"] == pytest.approx(row["compute"], rel=0.01) for row in rows)
+
+
+def test_the_smallest_recorded_training_comes_out_again():
+    rows = record.load("c22_scaling")["metrics"]["runs"]
+    row = min(rows, key=lambda row: (row["compute"], -row["d_model"]))
+    again = scaling.train(row["d_model"], row["compute"], row["lr"], row["seed"])
+    assert again == row | {"bits": pytest.approx(row["bits"], abs=0.02)}
+
+
+def test_the_recorded_exponents_are_those_of_the_recorded_seconds():
+    recorded = record.load("c22_times")
+    assert recorded["config"]["lengths"] == [*times.LENGTHS]
+    assert recorded["metrics"]["exponents"] == times.exponents(recorded["metrics"]["rows"])
