@@ -32,7 +32,7 @@ one.
 
 # %% tests
 def tests(rng):
-    yield call(1e6, 2e7, 1, 1e11, 0.5, visible=True)
+    yield call(1e6, 3.6e8, 1, 1e11, 0.5, visible=True)
     yield call(174.6e9, 300e9, 1024, 312e12, 0.4, hint="GPT-3")
     yield call(174.6e9, 300e9, 1, 312e12, 0.4, hint="GPT-3 on one")
     yield call(7, 11, 3, 5.0, 1.0, hint="small numbers, all of the peak")
