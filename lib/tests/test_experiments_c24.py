@@ -14,6 +14,7 @@ from unrolled.data.batches import IGNORE
 from unrolled.teaching.experiments import c24_contamination as contamination
 from unrolled.teaching.experiments import c24_countable as countable
 from unrolled.teaching.experiments import c24_instructions as instructions
+from unrolled.teaching.experiments import c24_lora as lora
 from unrolled.teaching.experiments.ladder import CORPUS
 
 # --- strings that can be counted ------------------------------------------------------------------
@@ -126,6 +127,16 @@ def test_a_row_for_the_base_and_each_kind_of_target():
     rows = json.loads(json.dumps(result))["metrics"]["rows"]
     assert [r["targets"] for r in rows] == ["base", *instructions.TARGETS]
     assert all(r["both"] <= min(r["stops"], r["complies"]) for r in rows)
+
+
+def test_only_adapters_learn(template):
+    model = lora.tuned(template, 2, 1e-2, 0, 1)
+    before = instructions.base_model(0)
+    names = [name for name, p in model.named_parameters() if p.requires_grad]
+    assert names
+    assert all(".lora_" in name for name in names)
+    old = before.stack.blocks[0].attention.q_proj.weight
+    assert torch.equal(model.stack.blocks[0].attention.q_proj.base.weight, old)
 
 
 # --- contamination --------------------------------------------------------------------------------
