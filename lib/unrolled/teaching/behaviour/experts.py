@@ -16,6 +16,7 @@ def check_experts(experts: Any, n_experts: int, *, share: float = 0.1) -> None:
 
     An even router gives each 1/E of the N·k choices. The loss of a model does not tell: it also
     falls while a few experts do the work of all, and the others' weights stay as they began.
+    Experts that starve are looked for, not one that is too busy while the others get their share.
 
     experts: integers (N, k), the k different experts of each of N tokens; those of one layer, since
              two layers that lean to opposite sides look even together. There must be enough choices

@@ -25,6 +25,7 @@ N_VALUES, EVERY = 4, 16  # one symbol of EVERY writes, on average
 TRAIN_LENGTH, BATCH_SIZE = 64, 16
 LENGTHS = (64, 128, 256, 512, 1024)
 SCORED = 64  # the last positions of a text
+BACK = (16, 64, 256, 900)  # how far back the only write is
 D_MODEL = 32
 POSITIONS = {"attention, rotary": "rotary", "attention, ALiBi": "alibi", "attention, none": "none"}
 LRS = (2e-3, 5e-3, 1e-2, 2e-2, 4e-2)
@@ -67,6 +68,16 @@ def errors(model: nn.Module, length: int, n: int) -> float:
     return float(100 * np.mean(said[:, -SCORED:] != last[:, -SCORED:]))
 
 
+@torch.no_grad()
+def errors_back(model: nn.Module, back: int, n: int) -> float:
+    """Percent of wrong answers, on n texts, `back` symbols of noise after the only write."""
+    rng = np.random.default_rng(98)
+    written, noise = rng.integers(N_VALUES, size=n), rng.integers(N_VALUES, size=(n, back))
+    symbols = np.concatenate([written[:, None], noise + N_VALUES], axis=1)
+    said = model(torch.from_numpy(symbols))[:, -1].argmax(-1).numpy()
+    return float(100 * np.mean(said != written))
+
+
 def train(arm: str, *, lr: float, n_steps: int, seed: int) -> nn.Module:
     """A reader after n_steps."""
     model = build(arm, seed)
@@ -85,7 +96,8 @@ def run(
     arms: Sequence[str] = ARMS,
     lengths: Sequence[int] = LENGTHS,
 ) -> dict:
-    """A record's fields: `metrics["rows"]` has for each arm and seed "errors", percent by length.
+    """A record's fields: `metrics["rows"]` has for each arm and seed "errors", percent by length,
+    and "errors_back", percent by the distance of the only write.
 
     Each arm has the learning rate that is best after `search_steps`, by the errors at the length
     of training, with a seed of its own.
@@ -103,10 +115,11 @@ def run(
             rows.append({
                 "arm": arm, "seed": seed, "lr": lr, "parameters": n_parameters(model),
                 "errors": [errors(model, n, n_texts) for n in lengths],
+                "errors_back": [errors_back(model, n, n_texts) for n in BACK],
             })  # fmt: skip
     config = {
         "n_steps": n_steps, "search_steps": search_steps, "search": found, "lengths": [*lengths],
         "train_length": TRAIN_LENGTH, "n_values": N_VALUES, "every": EVERY, "scored": SCORED,
-        "d_model": D_MODEL, "batch_size": BATCH_SIZE,
+        "back": BACK, "d_model": D_MODEL, "batch_size": BATCH_SIZE,
     }  # fmt: skip
     return {"config": config, "seeds": [*seeds], "metrics": {"rows": rows}, "curve": []}
