@@ -34,8 +34,9 @@ def test_the_weights_give_the_mean_of_the_processes_means(n_processes):
     weights = shards.shares(batch[1], n_processes)
     assert weights.sum().item() == pytest.approx(1)
     assert not weights[batch[1] == IGNORE].any()
-    off = shards.off(model, batch, n_processes)
-    assert off == 0 if n_processes == 1 else off > 0.05
+    difference, length = shards.off(model, batch, n_processes)
+    assert length == pytest.approx(literal(model, *batch, 1).norm().item(), rel=1e-3)
+    assert difference == 0 if n_processes == 1 else difference > 0.05 * length
 
 
 def test_a_batch_is_of_the_same_numbers_sorted_or_not():
@@ -54,8 +55,9 @@ def test_a_record_has_a_row_for_each_arm_and_seed():
     assert [row["arm"] for row in rows] == [name for name, *_ in shards.ARMS]
     assert {*rows[0]["loss"]} == {"all", "short", "long"}
     for errors in rows[0]["off"]:
-        assert errors["all tokens"] == 0
-        assert errors["2 processes, as drawn"] < errors["2 processes, sorted"]
+        ratio = {name: found["ratio"] for name, found in errors.items()}
+        assert ratio["all tokens"] == 0
+        assert ratio["2 processes, as drawn"] < ratio["2 processes, sorted"]
 
 
 def test_one_process_has_the_loss_of_its_batch():
