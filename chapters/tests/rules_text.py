@@ -6,6 +6,7 @@ import difflib
 import re
 from functools import cache
 
+import pybtex.database
 from book.tools.notebooks import ROOT, number
 from book.tools.notebooks.weight import COLUMNS, SAID, weigh
 from sphinx.util.nodes import _make_id
@@ -13,8 +14,6 @@ from sphinx.util.nodes import _make_id
 from chapter import Chapter, items, without_fences
 
 CLOSING = ("What goes wrong", "Summary", "Exercises", "Where next", "Sources")
-# Chapters that are still to be made lighter: take a name out when its chapter is.
-HEAVY: frozenset[str] = frozenset()
 LIMITS = {"minutes": 45, "visible lines": 300, "median": 8, "p90": 16, "longest cell": 25}
 _LINK = re.compile(r"(!?)\[(?:[^\]\\]|\\.)*\]\(([^)\s]+)[^)]*\)")
 _MYST = {
@@ -86,8 +85,8 @@ def slug(text: str) -> str:
 @cache
 def bibliography() -> frozenset[str]:
     """The keys of book/references.bib."""
-    text = (ROOT / "book" / "references.bib").read_text(encoding="utf-8")
-    return frozenset(re.findall(r"^@\w+\{([^,\s]+)\s*,", text, re.MULTILINE))
+    path = ROOT / "book" / "references.bib"
+    return frozenset(pybtex.database.parse_file(str(path), encoding="utf-8").entries)
 
 
 @cache
@@ -159,8 +158,6 @@ def says_how_long_it_takes(chapter: Chapter) -> list[str]:
 
 def is_light(chapter: Chapter) -> list[str]:
     """The main road: at most 45 minutes, 300 visible lines, cells of 8 (median) to 25 lines."""
-    if chapter.path.stem in HEAVY:
-        return []
     w = weigh(chapter.notebook)
     counted = {
         "minutes": w.minutes, "visible lines": w.lines, "median": w.quantile(0.5),
