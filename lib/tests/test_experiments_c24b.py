@@ -150,3 +150,14 @@ def test_no_searched_rate_is_at_the_edge_unless_the_edge_is_as_good(module):
         best = min(row[what] for row in tried if row[what] is not None)
         inner = min(row[what] for row in tried[1:-1])
         assert inner <= best * 1.02 + 0.5 * (what == "errors"), (name, arm, tried)
+
+
+def test_what_was_written_once_is_asked_for_after_the_noise():
+    def remembers(symbols):
+        return torch.eye(8)[symbols[:, :1].expand_as(symbols)]
+
+    def says_the_last(symbols):
+        return torch.eye(8)[symbols % c24b_length.N_VALUES]
+
+    assert c24b_length.errors_back(remembers, 30, 50) == 0
+    assert c24b_length.errors_back(says_the_last, 30, 400) == pytest.approx(75, abs=8)
