@@ -15,6 +15,7 @@ from unrolled.teaching.experiments import c24_contamination as contamination
 from unrolled.teaching.experiments import c24_countable as countable
 from unrolled.teaching.experiments import c24_instructions as instructions
 from unrolled.teaching.experiments import c24_lora as lora
+from unrolled.teaching.experiments import record
 from unrolled.teaching.experiments.ladder import CORPUS
 
 # --- strings that can be counted ------------------------------------------------------------------
@@ -79,6 +80,15 @@ def test_a_row_for_each_seed_price_and_step():
     ]
     assert all(r["reward"] <= r["best"] + 1e-6 for r in rows)
     assert [r["n"] for r in metrics["best_of"]] == 2 * [*countable.BEST_OF]
+
+
+def test_the_first_recorded_world_comes_out_again():
+    recorded = record.load("c24_countable")["metrics"]
+    world, first = recorded["worlds"][0], recorded["optimum"][0]
+    log_p = countable.log_probs(countable.base_model(world["seed"]))
+    assert (log_p.exp() @ countable.REWARD).item() == pytest.approx(world["reward"], abs=0.02)
+    log_q = countable.tilted(log_p, countable.REWARD, first["beta"])
+    assert countable.kl(log_q, log_p) == pytest.approx(first["kl"], abs=0.05)
 
 
 # --- instructions ---------------------------------------------------------------------------------
