@@ -40,7 +40,8 @@ class MixtureOfExperts(nn.Module):
     With a capacity, an expert takes at most C = ⌈capacity_factor·k·N/E⌉ of a batch's N tokens:
     first choices in the tokens' order, then second choices, and so on. A token that finds an expert
     full gets nothing from it; its other weights stay. Its output then depends on the other tokens
-    of the batch, and with k > 1 on later tokens of its own text: such a layer is not causal.
+    of the batch, later ones of its own text among them: they change N and with it C, and with k > 1
+    they compete for its place. Such a layer is not causal.
 
     Weights: router (E, D); each of the E experts is a `FeedForward` from D to F and back.
     Source: Shazeer et al. (2017); Fedus, Zoph & Shazeer (2022), section 2; Jiang et al. (2024).
