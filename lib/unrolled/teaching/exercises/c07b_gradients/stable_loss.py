@@ -24,7 +24,8 @@ def stable_loss(logits, targets):
 
 # %% explanation
 explanation = r"""
-A softmax does not feel a shift of its row, so each row's own largest logit may be subtracted.
+Adding a constant to a row leaves its softmax unchanged, so each row's own largest logit may be
+subtracted.
 Then the largest exponential is $e^0 = 1$: nothing overflows, and the sum is at least 1, so its
 logarithm is finite. The logarithm is taken of the sum and not of the probability, which may be
 rounded to 0:
