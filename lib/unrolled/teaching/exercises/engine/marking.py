@@ -1,19 +1,14 @@
 """Running an answer on an exercise's tests, and saying what came of it.
 
-Two halves that may stand in two processes. `run` needs the student's answer and the arguments, and
-returns outcomes that are JSON; `mark` needs the exercise with its reference and the outcomes.
+Two halves that may stand in two processes. `running.run` needs the student's answer and the
+arguments, and returns outcomes that are JSON; `mark` needs the exercise with its reference and the
+outcomes.
 """
 
 from __future__ import annotations
 
-import inspect
-import linecache
 import re
 import textwrap
-import traceback
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,9 +16,8 @@ import numpy as np
 
 from unrolled.teaching.exercises.engine import Call, Exercise
 from unrolled.teaching.exercises.engine.compare import describe, difference
+from unrolled.teaching.exercises.engine.running import Outcome, quiet, run
 from unrolled.teaching.exercises.engine.wire import decode, encode
-
-Outcome = dict[str, Any]
 
 _NOT_YET = "not written yet"
 
@@ -56,54 +50,6 @@ class Report:
         sign = {"passed": "✓", "failed": "✗", "unwritten": "○"}[self.state]
         lines = [f"{sign} {self.name}: {self.lines[0]}", *("  " + line for line in self.lines[1:])]
         return "\n".join(_WRAPPER.fill(line) for line in lines)
-
-
-def run(answer: Any, arguments: list[Any], use: Callable[..., Any] | None = None) -> list[Outcome]:
-    """What answer does with each of the encoded argument tuples; an error is an outcome too.
-
-    An outcome is {"value": …} or {"error": {"type", "message", "line", "text"}}, and "mutated":
-    positions of the arguments that the answer changed.
-    """
-    return [_attempt(answer, args, use) for args in arguments]
-
-
-def _attempt(answer: Any, arguments: Any, use: Callable[..., Any] | None) -> Outcome:
-    args = decode(arguments)
-    try:
-        with _quiet():
-            value = use(answer, *args) if use else answer(*args)
-            outcome: Outcome = {"value": encode(value)}
-    except (Exception, SystemExit) as error:  # exit() must not end the reader's session
-        outcome = {"error": _describe_error(error, answer)}
-    pairs = enumerate(zip(decode(arguments), args, strict=True))
-    outcome["mutated"] = [i for i, (before, now) in pairs if encode(before) != encode(now)]
-    return outcome
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """A warning is no verdict: an overflow shows in the result."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        yield
-
-
-def _describe_error(error: BaseException, answer: Any) -> dict[str, Any]:
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if f.filename == _file_of(answer)]
-    said = {"type": type(error).__name__, "message": str(error)[:300], "line": None, "text": ""}
-    if own:
-        said["line"] = own[-1].lineno
-        said["text"] = linecache.getline(own[-1].filename, own[-1].lineno or 0).strip()
-    return said
-
-
-def _file_of(answer: Any) -> str | None:
-    if inspect.isclass(answer):
-        functions = [f for f in vars(answer).values() if inspect.isfunction(f)]
-        answer = functions[0] if functions else None
-    code = getattr(inspect.unwrap(answer), "__code__", None) if answer else None
-    return code.co_filename if code else None
 
 
 def outcomes_of(exercise: Exercise, answer: Any, calls: list[Call]) -> list[Outcome]:
@@ -223,7 +169,7 @@ def _error_complaints(outcome: Outcome, expected: Outcome) -> list[str]:
 def _judged(exercise: Exercise, got: Any, right: Any, call: Call) -> str | None:
     args = decode(encode(call.args))
     try:
-        with _quiet():
+        with quiet():
             return exercise.judge(got, *args)
     except Exception:  # the judge reads an output of the right form; this one is not
         exercise.judge(right, *args)  # a judge that fails here, too, is broken
