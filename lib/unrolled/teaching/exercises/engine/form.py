@@ -113,6 +113,11 @@ class Exercise:
     oracle: Callable[..., Any] | None = None
     oracle_tolerance: float = ORACLE_TOLERANCE
 
+    @property
+    def imports(self) -> str:
+        """The imports above the file's first cell, but for the engine's own, as source."""
+        return _imports(_cells(self.source)[0])
+
     def calls(self, seed: int) -> list[Call]:
         """The tests for this seed: fresh arguments, the same for the same seed.
 

@@ -1,0 +1,113 @@
+"""What of the library goes into the page, and which exercises cannot be solved there."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+from unrolled.teaching import exercises
+from unrolled.teaching.exercises.engine import Exercise
+
+from book.tools.notebooks import ROOT
+
+LIB = ROOT / "lib"
+TEXTS = "unrolled/data/texts"
+# Packages that an exercise may ask for and the page does not have.
+ABSENT = ("torch", "scipy", "matplotlib", "regex", "sympy", "pandas", "IPython")
+ALWAYS = ("unrolled.teaching.check",)  # what live_reader imports
+
+
+def book() -> dict[str, Exercise]:
+    """Every exercise of the book by its name, 'c07_backprop/softmax_vjp'."""
+    order = exercises.chapters().items()
+    return {f"{slug}/{n}": exercises.load(f"{slug}/{n}") for slug, names in order for n in names}
+
+
+def elsewhere(exercise: Exercise) -> str | None:
+    """Why the exercise cannot be solved in the page; None where it can."""
+    absent = sorted({name for name in _needed(exercise) if name in ABSENT})
+    return f"needs {' and '.join(absent)}, which the page does not have" if absent else None
+
+
+def texts(exercise: Exercise) -> list[str]:
+    """The files of the texts that the exercise's tests or answers load."""
+    found = {
+        node.args[0].value.removesuffix("-small")
+        for node in ast.walk(_without_oracle(exercise))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "load"
+        and node.args
+        and isinstance(node.args[0], ast.Constant)
+    }
+    return sorted(path.name for name in found for path in (LIB / TEXTS).glob(f"{name}.txt.*"))
+
+
+def modules(here: list[Exercise]) -> dict[str, bytes]:
+    """The library's files, by their paths in it, that checking these exercises needs."""
+    names = _closed(ALWAYS)
+    for exercise in here:
+        names |= {name for name in _needed(exercise) if name.startswith("unrolled")}
+        names.add(f"unrolled.teaching.exercises.{exercise.chapter}")
+    paths = {_path(part) for name in names for part in _parents(name)} - {None}
+    paths |= {exercise.path for exercise in here}
+    return {str(path.relative_to(LIB)): path.read_bytes() for path in paths}
+
+
+def _needed(exercise: Exercise) -> set[str]:
+    """Modules of the library and packages, by name, that run when the exercise is checked."""
+    return _closed(_imported(_without_oracle(exercise), inside=True))
+
+
+def _closed(names: Iterable[str]) -> set[str]:
+    """The names, and those of all that these modules import in their turn."""
+    todo, seen = set(names), set()
+    while todo:
+        seen |= (now := todo)
+        found = {m for name in now for part in _parents(name) for m in _imports_of(part)}
+        todo = (found | {part for name in now for part in _parents(name)}) - seen
+    return seen | {name.partition(".")[0] for name in seen}
+
+
+def _without_oracle(exercise: Exercise) -> ast.Module:
+    tree = ast.parse(exercise.source)
+    tree.body = [node for node in tree.body if getattr(node, "name", "") != "oracle"]
+    return tree
+
+
+@cache
+def _imports_of(name: str) -> frozenset[str]:
+    path = _path(name)
+    if path is None:
+        return frozenset()
+    return frozenset(_imported(ast.parse(path.read_text(encoding="utf-8")), inside=False))
+
+
+def _imported(tree: ast.AST, *, inside: bool) -> Iterator[str]:
+    """Names of modules that a module imports when it runs; with those inside functions, or not."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            names = (f"{node.module}.{alias.name}" for alias in node.names)
+            yield from (name for name in names if _path(name))
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        elif inside or not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            yield from _imported(node, inside=inside)
+
+
+def _parents(name: str) -> list[str]:
+    parts = name.split(".")
+    return [".".join(parts[: n + 1]) for n in range(len(parts))]
+
+
+def _path(name: str) -> Path | None:
+    """The library's file of a module; None for a name that is none of its."""
+    if not name.startswith("unrolled"):
+        return None
+    base = LIB.joinpath(*name.split("."))
+    return next((p for p in (base.with_suffix(".py"), base / "__init__.py") if p.exists()), None)

@@ -1,0 +1,158 @@
+// Python, numpy and the book's `check`, in a Web Worker or in node.
+//
+//   import { start } from "./live.mjs";
+//   const python = await start({ base: new URL("./", import.meta.url), progress: (share) => … });
+//   const report = await python.run("c01_chain_rule/shift", source, seed);
+//
+// `start` loads the files of manifest.json (`total_bytes` of them, the size that a button may name)
+// and then closes every road to the network. base: the address of the bundle's folder. progress:
+// called with the loaded share, 0 to 1. One interpreter per realm: a worker calls it once.
+//
+// `run` checks an answer. source: the text that the reader wrote, which defines the name of the
+// exercise. seed: of the tests' inputs; null for a fresh one. It gives
+//
+//   state     "passed", "failed", "unwritten", or "dead": this interpreter answers no more
+//             (out of memory, os._exit, …); end the worker and start a fresh one
+//   text      the report as `check` prints it
+//   n_passed, n_tests
+//   seed      the one that was used: the same seed gives the same inputs again
+//   output    what the reader's code printed, cut off after 20,000 characters
+//
+// It never throws on the reader's account; it throws where the bundle itself is broken or cannot
+// be loaded. An endless loop ends only with the worker.
+//
+// Of manifest.json the page may use: `total_bytes`; `exercises`, the names that run here;
+// `elsewhere`, {name: reason} of those that do not; `files`, {name: {bytes, sha512}}.
+
+const MEMORY = 1 << 30; // bytes; beyond them Python raises MemoryError, and the page lives on
+const SITE = "/lib/python3.12/site-packages";
+
+export async function start({ base, progress = () => {} }) {
+  const read = reader(new URL(base));
+  const manifest = JSON.parse(new TextDecoder().decode(await read("manifest.json")));
+  let loaded = 0;
+  const get = async (name) => {
+    const { bytes, sha512 } = manifest.files[name];
+    const data = await unzipped(await read(name, sha512.slice(0, 16)));
+    if (manifest.first.includes(name)) progress((loaded += bytes) / manifest.total_bytes);
+    return data;
+  };
+  const names = ["pyodide.asm.js.gz", "pyodide.asm.wasm.gz"];
+  const [program, wasm, ...archives] = await Promise.all(
+    [...names, ...manifest.first.filter((name) => name.endsWith(".tar.gz"))].map(get),
+  );
+  const python = await interpreter(new TextDecoder().decode(program), wasm, archives.map(files));
+  const { API, Module, printed } = python;
+  let dead = "";
+  API.on_fatal = (error) => (dead ||= String(error?.message ?? error).split("\n")[0]);
+  const check = API.runPythonInternal("from live_reader import examine; examine");
+  return { run, manifest };
+
+  async function run(exercise, source, seed = null) {
+    for (const name of manifest.texts[exercise] ?? []) {
+      const path = `${SITE}/unrolled/data/texts/${name}`;
+      if (!Module.FS.analyzePath(path).exists) {
+        write(Module.FS, path, await read(name, manifest.files[name].sha512.slice(0, 16)));
+      }
+    }
+    if (!dead) {
+      try {
+        return JSON.parse(check(exercise, source, seed));
+      } catch (error) {
+        // An error of the bundle's own leaves the interpreter alive; anything else has ended it.
+        if (error?.constructor?.name === "PythonError" && !dead) throw error;
+        dead ||= String(error?.message ?? error).split("\n")[0];
+      }
+    }
+    const text = `✗ Python has ended (${dead || "no reason given"}); it begins anew with the next check.`;
+    return { state: "dead", text, n_passed: 0, n_tests: 0, seed, output: printed() };
+  }
+}
+
+/** How the bundle's files are read: by fetch, or from the disk in node. */
+function reader(base) {
+  if (base.protocol === "file:") {
+    return async (name) => {
+      const { readFile } = await import("node:fs/promises");
+      return new Uint8Array(await readFile(new URL(name, base)));
+    };
+  }
+  const { fetch } = globalThis; // kept before the roads are closed
+  return async (name, version = "") => {
+    const answer = await fetch(new URL(version ? `${name}?${version}` : name, base));
+    if (!answer.ok) throw new Error(`${name} cannot be loaded: ${answer.status}`);
+    return new Uint8Array(await answer.arrayBuffer());
+  };
+}
+
+/** The bytes of a .gz file; a server that has unpacked it on the way is welcome. */
+async function unzipped(bytes) {
+  if (bytes[0] !== 0x1f || bytes[1] !== 0x8b) return bytes;
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+/** [path, bytes] of each file of a tar archive, as archives.py writes them: short names only. */
+function files(tar) {
+  const found = [];
+  const text = (from, length) =>
+    new TextDecoder().decode(tar.subarray(from, from + length)).replace(/\0.*$/s, "");
+  for (let at = 0; at < tar.length && tar[at] !== 0; ) {
+    const size = parseInt(text(at + 124, 12), 8);
+    found.push([`${text(at + 345, 155)}/${text(at, 100)}`, tar.subarray(at + 512, at + 512 + size)]);
+    at += 512 + Math.ceil(size / 512) * 512;
+  }
+  return found;
+}
+
+function write(FS, path, bytes) {
+  FS.mkdirTree(path.slice(0, path.lastIndexOf("/")));
+  FS.writeFile(path, bytes, { canOwn: true });
+}
+
+/** Pyodide's own loader in short: no package index, no node, no window, a memory of our size. */
+async function interpreter(program, wasm, archives) {
+  const hidden = ["process", "require", "document", "window", "XMLHttpRequest", "fetch", "WebSocket"];
+  const given = { globalThis: {}, importScripts() {}, self: { location: { href: "" } } };
+  const names = [...Object.keys(given), ...hidden];
+  const create = new Function(...names, `${program}\nreturn _createPyodideModule;`);
+  const lines = [];
+  const keep = (line) => lines.length < 200 && lines.push(line);
+  const API = {
+    config: { jsglobals: Object.create(null), packages: [], env: {}, args: [], indexURL: "" },
+    lockFilePromise: Promise.resolve({ info: { version: "0.27.7" }, packages: {} }),
+  };
+  const Module = await create(...Object.values(given))({
+    API,
+    arguments: [],
+    noImageDecoding: true,
+    noAudioDecoding: true,
+    wasmMemory: new WebAssembly.Memory({ initial: 20971520 / 65536, maximum: MEMORY / 65536 }),
+    print: keep,
+    printErr: keep,
+    locateFile: (name) => name,
+    quit(status, error) {
+      throw error;
+    },
+    preRun(module) {
+      API.sitePackages = SITE;
+      for (const [path, bytes] of archives.flat()) write(module.FS, path, bytes);
+      module.FS.mkdirTree("/home/reader");
+      module.FS.chdir("/home/reader");
+      Object.assign(module.ENV, { HOME: "/home/reader", PYTHONINSPECT: "1" });
+    },
+    instantiateWasm(imports, done) {
+      imports.env.backtrace ??= () => 0; // which this build names and lacks
+      WebAssembly.instantiate(wasm, imports).then(
+        ({ instance, module }) => done(instance, module),
+        (error) => keep(String(error)),
+      );
+      return {};
+    },
+  });
+  API.finalizeBootstrap();
+  API._pyodide.set_excepthook();
+  await API.packageIndexReady;
+  API.initializeStreams();
+  return { API, Module, printed: () => lines.join("\n") };
+}
