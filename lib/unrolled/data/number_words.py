@@ -169,7 +169,7 @@ def _drawn() -> tuple[int, ...]:
 @cache
 def _parts() -> dict[str, tuple[tuple[str, ...], ...]]:
     """For each language the words of 1 … 999 times 1, 1000, 10⁶ and 10⁹."""
-    text = read_text(TEXTS / "number_words.xz", SHA256)
+    text = read_text(TEXTS / "number_words.bz2", SHA256)
     parts: dict[str, tuple[tuple[str, ...], ...]] = dict.fromkeys(LANGUAGES, ())
     for section in text.split("\f")[1:]:
         heading, body = section.split("\n", 1)
