@@ -64,14 +64,23 @@ lock: .venv/.ready ## Write the lock files from requirements*.txt
 	    --override <(echo 'torch; python_version < "3"') \
 	    --no-annotate --no-header --output-file $$name.lock -; done
 
-.PHONY: browser
-browser: ## Install Chromium for the browser tests (Debian, root or sudo)
-	@if command -v chromium >/dev/null; then exit 0; fi; \
+# $(call debian,NAME,PACKAGE,COMMAND): install a Debian package where its command is missing.
+define debian
+	if command -v $(3) >/dev/null; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ]; then sudo=; elif sudo -n true 2>/dev/null; then sudo=sudo; else sudo=none; fi; \
 	if [ "$$sudo" = none ] || ! command -v apt-get >/dev/null; then \
-	  echo "browser: chromium is missing; as root: apt-get install chromium"; exit 1; fi; \
-	echo "browser: installing the Debian package chromium"; \
-	$$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends chromium >/dev/null
+	  echo "$(1): $(2) is missing; as root: apt-get install $(2)"; exit 1; fi; \
+	echo "$(1): installing the Debian package $(2)"; \
+	$$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends $(2) >/dev/null
+endef
+
+.PHONY: browser
+browser: ## Install Chromium for the browser tests (Debian, root or sudo)
+	@$(call debian,browser,chromium,chromium)
+
+.PHONY: sandbox
+sandbox: ## Install bubblewrap, in which the grader runs answers (UNROLLED_NO_SANDBOX=1: do without)
+	@test -z "$${UNROLLED_NO_SANDBOX:-}" || exit 0; $(call debian,sandbox,bubblewrap,bwrap)
 
 # ---- read and run ----------------------------------------------------------------------------
 
@@ -122,7 +131,7 @@ lint: .venv/.ready
 	$(BIN)/ruff format --check .
 
 .PHONY: test-lib
-test-lib: .venv/.ready ## Tests of the library
+test-lib: .venv/.ready sandbox ## Tests of the library
 	$(BIN)/python -m pytest -q -n 2 lib/tests
 
 .PHONY: test-form

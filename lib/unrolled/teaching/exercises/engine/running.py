@@ -36,7 +36,7 @@ def _attempt(answer: Any, arguments: Any, use: Callable[..., Any] | None) -> Out
             value = use(answer, *args) if use else answer(*args)
             outcome: Outcome = {"value": encode(value)}
     except (Exception, SystemExit) as error:  # exit() must not end the reader's session
-        outcome = {"error": _describe_error(error, answer)}
+        outcome = {"error": describe_error(error, answer)}
     pairs = enumerate(zip(decode(arguments), args, strict=True))
     outcome["mutated"] = [i for i, (before, now) in pairs if encode(before) != encode(now)]
     return outcome
@@ -50,14 +50,22 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def _describe_error(error: BaseException, answer: Any) -> dict[str, Any]:
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if f.filename == _file_of(answer)]
-    said = {"type": type(error).__name__, "message": str(error)[:300], "line": None, "text": ""}
+def describe_error(error: BaseException, answer: Any, file: str | None = None) -> dict[str, Any]:
+    """The error as an outcome names it, with its last line in the answer's file; or in `file`."""
+    own_file = file or _file_of(answer)
+    own = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == own_file]
+    said = {"type": type(error).__name__, "message": _message(error), "line": None, "text": ""}
     if own:
         said["line"] = own[-1].lineno
         said["text"] = linecache.getline(own[-1].filename, own[-1].lineno or 0).strip()
     return said
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)[:300]
+    except Exception as another:  # an error of the reader's own, whose __str__ fails
+        return f"({type(another).__name__} while it was printed)"
 
 
 def _file_of(answer: Any) -> str | None:

@@ -11,12 +11,17 @@ a dictionary with one key that names its kind:
 
 A frozen set arrives as a set, a range and an array of Fractions, which numpy holds as objects, as
 lists, another library's array as numpy's, and its number as a float.
+
+What a stranger's process wrote is read by `read` and `decode`: both raise ValueError for anything
+that `encode` does not write, and neither takes more time or memory than its length calls for.
 """
 
 from __future__ import annotations
 
 import base64
+import json
 import math
+import re
 import sys
 from dataclasses import dataclass
 from fractions import Fraction
@@ -26,6 +31,11 @@ import numpy as np
 
 _ARRAY_KINDS = "biufcU"
 _LONGEST = 10_000  # bits; Python writes no integer of more than 4300 decimal digits
+_DEEPEST = 40  # lists in lists
+_LARGEST = 2**26  # bytes of an array, and of the array that texts and numbers would make together
+_DTYPE = re.compile(r"[<|]([biufc]\d{1,2}|U\d{1,7})")
+_FRACTION = re.compile(r"-?[0-9]{1,3011}(/[0-9]{1,3011})?")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -33,6 +43,10 @@ class Unknown:
     """What arrives in place of an object that cannot cross: the name of its type."""
 
     type_name: str
+
+
+class _TooLarge(ValueError):
+    pass
 
 
 def is_tensor(value: Any) -> bool:
@@ -44,23 +58,31 @@ def is_tensor(value: Any) -> bool:
 def encode(value: Any) -> Any:
     """The JSON form of value. An object of another kind becomes {"unknown": …}, never an error."""
     try:
-        return _encode(value)
+        data = _encode(value, 0)
+        _check_size(data)
     except RecursionError:  # a list that holds itself
         return {"unknown": f"{type(value).__name__} without an end"}
+    except _TooLarge:
+        return {"unknown": f"{type(value).__name__} of too many characters"}
+    return data
 
 
-def _encode(value: Any) -> Any:
+def _encode(value: Any, depth: int) -> Any:
+    if depth > _DEEPEST:
+        raise RecursionError
     if isinstance(value, np.generic) or _is_array_of_fractions(value):
         value = value.tolist()
     if _is_too_long(value):
         return {"unknown": "number with thousands of digits"}
+    if isinstance(value, str) and _SURROGATE.search(value):
+        return {"unknown": "text with half a character"}
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
-        return value if math.isfinite(value) else {"float": repr(value)}
+        return value if math.isfinite(value) else {"float": float.__repr__(value)}
     if isinstance(value, (list, range)):
-        return [_encode(v) for v in value]
-    return _encode_tagged(value)
+        return [_encode(v, depth + 1) for v in value]
+    return _encode_tagged(value, depth + 1)
 
 
 def _is_array_of_fractions(value: Any) -> bool:
@@ -75,17 +97,19 @@ def _is_too_long(value: Any) -> bool:
     return max(value.numerator.bit_length(), value.denominator.bit_length()) > _LONGEST
 
 
-def _encode_tagged(value: Any) -> dict[str, Any]:
+def _encode_tagged(value: Any, depth: int) -> dict[str, Any]:
     if value is Ellipsis:
         return {"unwritten": True}
     if isinstance(value, tuple):
-        return {"tuple": [_encode(v) for v in value]}
+        return {"tuple": [_encode(v, depth) for v in value]}
     if isinstance(value, dict):  # also Counter and defaultdict
-        return {"dict": [[_encode(k), _encode(v)] for k, v in value.items()]}
+        return {"dict": [[_encode(k, depth), _encode(v, depth)] for k, v in value.items()]}
     if isinstance(value, (set, frozenset)):
-        return {"set": [_encode(v) for v in sorted(value, key=repr)]}
+        return {"set": [_encode(v, depth) for v in sorted(value, key=repr)]}
     if isinstance(value, Fraction):
         return {"fraction": str(value)}
+    if isinstance(value, np.ndarray) and value.nbytes > _LARGEST:
+        return {"unknown": f"array of shape {value.shape}"}
     if isinstance(value, np.ndarray) and value.dtype.kind in _ARRAY_KINDS:
         return {"array": _encode_array(value)}
     if is_tensor(value):
@@ -94,19 +118,19 @@ def _encode_tagged(value: Any) -> dict[str, Any]:
         return {"unknown": value.type_name}
     if isinstance(value, np.ndarray):
         return {"unknown": f"array of dtype {value.dtype}"}
-    return _encode_other(value)
+    return _encode_other(value, depth)
 
 
-def _encode_other(value: Any) -> Any:
+def _encode_other(value: Any, depth: int) -> Any:
     """An array or a number of another library, such as sympy's; anything else by its name."""
     try:
         if hasattr(type(value), "__array__"):
-            return _encode(np.asarray(value))
+            return _encode(np.asarray(value), depth)
         if hasattr(type(value), "__float__"):
-            return _encode(float(value))
+            return _encode(float(value), depth)
     except Exception:  # a symbol is no number, and an object of the reader's may raise anything
         pass
-    return {"unknown": type(value).__name__}
+    return {"unknown": type(value).__name__[:200]}
 
 
 def _to_numpy(tensor: Any) -> np.ndarray:
@@ -122,32 +146,160 @@ def _encode_array(array: np.ndarray) -> list[Any]:
     return [array.dtype.str, list(array.shape), data]
 
 
+def read(data: bytes) -> Any:
+    """The JSON in data, for `decode`: one document, no key twice, only finite numbers.
+
+    Raises ValueError for anything else.
+    """
+    try:
+        return json.loads(data, object_pairs_hook=_distinct, parse_constant=_no_constant)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) != len(pairs):
+        raise ValueError("a key stands twice")
+    return dict(pairs)
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
 def decode(data: Any) -> Any:
     """The value that `encode` wrote, freshly built.
 
-    Raises ValueError for a dictionary of no known kind and for an array of objects.
+    Raises ValueError for what `encode` does not write: a dictionary of no known kind, an array of
+    objects or of another size than its data, an endless nesting, a number of thousands of digits.
     """
+    try:
+        _check_size(data)
+        return _decode(data, 0)
+    except (TypeError, AttributeError, OverflowError, ZeroDivisionError, MemoryError) as error:
+        raise ValueError(f"not a value of the exercise wire: {error}") from error
+
+
+def _check_size(data: Any) -> None:
+    """Texts and numbers side by side become, in numpy, an array as wide as the longest text."""
+    n_leaves, longest = _size(data, 0)
+    if 4 * n_leaves * longest > _LARGEST and n_leaves > 1:
+        raise _TooLarge(f"{n_leaves} parts, one with {longest} characters: too large together")
+
+
+def _size(data: Any, depth: int) -> tuple[int, int]:
+    if depth > 3 * _DEEPEST:  # a dictionary's entries are lists in a list in a dictionary
+        raise ValueError("nested too deeply")
+    if isinstance(data, dict):
+        data = [] if "array" in data or "tensor" in data else list(data.values())
+    if not isinstance(data, list):
+        return 1, len(data) if isinstance(data, str) else 1
+    sizes = [_size(d, depth + 1) for d in data]
+    return max(1, sum(n for n, _ in sizes)), max((longest for _, longest in sizes), default=1)
+
+
+def _decode(data: Any, depth: int) -> Any:
+    if depth > _DEEPEST + 1:
+        raise ValueError("nested too deeply")
     if isinstance(data, list):
-        return [decode(d) for d in data]
+        return [_decode(d, depth + 1) for d in data]
     if not isinstance(data, dict):
-        return data
+        return _checked(data)
     if len(data) != 1 or next(iter(data)) not in _DECODERS:
-        raise ValueError(f"not a value of the exercise wire: keys {sorted(data)}")
+        raise ValueError(f"not a value of the exercise wire: keys {sorted(map(str, data))[:3]}")
     kind, body = next(iter(data.items()))
-    return _DECODERS[kind](body)
+    return _DECODERS[kind](body, depth + 1)
 
 
-def _decode_array(body: list[Any]) -> np.ndarray:
-    dtype, shape, data = np.dtype(body[0]), tuple(body[1]), base64.b64decode(body[2])
-    if dtype.kind not in _ARRAY_KINDS:
-        raise ValueError(f"an array of dtype {dtype} may not cross; kinds are {_ARRAY_KINDS!r}")
-    return np.frombuffer(data, dtype=dtype).reshape(shape).copy()
+def _checked(value: Any) -> Any:
+    """A value that JSON has a word for."""
+    if isinstance(value, str) and _SURROGATE.search(value):
+        raise ValueError("half a character")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value} is no JSON")
+    if _is_too_long(value):
+        raise ValueError("a number with thousands of digits")
+    return value
 
 
-def _decode_tensor(body: list[Any]) -> Any:
-    import torch
+def _decode_float(body: Any, depth: int) -> float:
+    if body not in ("nan", "inf", "-inf"):
+        raise ValueError(f"a float is nan, inf or -inf, got {str(body)[:20]!r}")
+    return float(body)
 
-    return torch.from_numpy(_decode_array(body))
+
+def _decode_fraction(body: Any, depth: int) -> Fraction:
+    if not _FRACTION.fullmatch(body):
+        raise ValueError("a fraction is written 4/11")
+    return Fraction(body)
+
+
+def _items(body: Any, depth: int) -> list[Any]:
+    if not isinstance(body, list):
+        raise ValueError(f"expected a list, got a {type(body).__name__}")
+    return _decode(body, depth)
+
+
+def _decode_set(body: Any, depth: int) -> set[Any]:
+    return set(_hashed([_frozen(item) for item in _items(body, depth)]))
+
+
+def _decode_dict(body: Any, depth: int) -> dict[Any, Any]:
+    pairs = _items(body, depth)
+    if not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
+        raise ValueError("a dict is a list of pairs")
+    keys = _hashed([_frozen(key) for key, _ in pairs])
+    return dict(zip(keys, (value for _, value in pairs), strict=True))
+
+
+def _hashed(keys: list[Any]) -> list[Any]:
+    """The keys. Thousands with one hash would cost their number squared."""
+    if len({hash(key) for key in keys}) < len(keys) // 2:
+        raise ValueError("keys with equal hashes")
+    return keys
+
+
+def _decode_array(body: Any, depth: int = 0) -> np.ndarray:
+    name, shape, data = body
+    if not isinstance(name, str) or not _DTYPE.fullmatch(name):
+        raise ValueError(f"such an array may not cross; kinds are {_ARRAY_KINDS!r}: {name!r:.40}")
+    dtype = np.dtype(name)
+    if not isinstance(shape, list) or len(shape) > 32:
+        raise ValueError("a shape is a list of up to 32 lengths")
+    if not all(type(n) is int and 0 <= n <= _LARGEST for n in shape):
+        raise ValueError("a shape holds whole numbers")
+    # An axis of length 0 must not hide the others: a sum over it would be as large as they are.
+    if math.prod(max(1, n) for n in shape) * dtype.itemsize > _LARGEST or not dtype.itemsize:
+        raise ValueError(f"an array of shape {shape} is too large")
+    array = np.frombuffer(base64.b64decode(data, validate=True), dtype=dtype).reshape(shape).copy()
+    if dtype.kind == "b" and array.view(np.uint8).max(initial=0) > 1:
+        raise ValueError("a boolean is 0 or 1")
+    if dtype.kind == "U":
+        points = np.frombuffer(array.tobytes(), np.uint32)
+        if ((points > 0x10FFFF) | ((points >= 0xD800) & (points < 0xE000))).any():
+            raise ValueError("no such character")
+    return array
+
+
+def _decode_tensor(body: Any, depth: int) -> Any:
+    array = _decode_array(body)
+    try:
+        import torch
+    except ImportError:
+        raise ValueError("a tensor needs torch, which is not installed") from None
+    return torch.from_numpy(array)
+
+
+def _decode_unwritten(body: Any, depth: int) -> Any:
+    if body is not True:
+        raise ValueError("expected true")
+    return Ellipsis
+
+
+def _decode_unknown(body: Any, depth: int) -> Unknown:
+    if not isinstance(body, str) or len(body) > 1000:
+        raise ValueError("the name of a type is a text")
+    return Unknown(_checked(body))
 
 
 def _frozen(value: Any) -> Any:
@@ -158,13 +310,13 @@ def _frozen(value: Any) -> Any:
 
 
 _DECODERS = {
-    "float": float,
-    "tuple": lambda body: tuple(decode(b) for b in body),
-    "set": lambda body: {_frozen(decode(b)) for b in body},
-    "dict": lambda body: {_frozen(decode(k)): decode(v) for k, v in body},
-    "fraction": Fraction,
+    "float": _decode_float,
+    "tuple": lambda body, depth: tuple(_items(body, depth)),
+    "set": _decode_set,
+    "dict": _decode_dict,
+    "fraction": _decode_fraction,
     "array": _decode_array,
     "tensor": _decode_tensor,
-    "unwritten": lambda body: Ellipsis,
-    "unknown": Unknown,
+    "unwritten": _decode_unwritten,
+    "unknown": _decode_unknown,
 }
