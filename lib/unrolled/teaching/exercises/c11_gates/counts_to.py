@@ -111,7 +111,7 @@ wrong = {
     "this is float64 throughout: a Python number in the formula made the state wider": (
         answer(54, 264, 264, 2048, 16777216)
     ),
-    "float16 has 11 binary digits, so it counts up to 2048; 65504 is its largest number": (
+    "65504 is the largest number of float16; whole numbers lie further apart than 1 long before": (
         answer(25, 113, 264, 65504, 16777216)
     ),
     "float32 has 24 binary digits; whole numbers are exact beyond 2²³": (

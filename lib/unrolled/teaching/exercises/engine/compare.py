@@ -35,7 +35,7 @@ def describe(value: Any) -> str:
     if isinstance(value, (list, tuple, set, dict)):
         return f"a {type(value).__name__} of {len(value)}"
     if isinstance(value, Unknown):
-        return f"a thing of type {value.type_name}"
+        return f"a thing of type {str(value.type_name)[:60]}"
     return f"a thing of type {type(value).__name__}"
 
 
@@ -46,6 +46,7 @@ def difference(
     *,
     by_hand: bool = False,
     rounded: bool = False,
+    reveal: bool = True,
     at: str = "",
 ) -> str | None:
     """How got differs from expected, or None where it does not.
@@ -58,9 +59,21 @@ def difference(
     sentence keeps the expected value to itself. rounded: a number also agrees with e if it is e
     with two or more of its digits (three or more of a whole number's).
 
+    reveal=False: the sentence says nothing of expected but its type, its shape and how many parts
+    it has, so that it may be shown to whoever is to hand in another answer.
+
     After the sentence, small arrays are printed whole, on lines of their own.
     """
-    return _Comparison(tolerance, by_hand, rounded).of(got, expected, at)
+    return _Comparison(tolerance, by_hand, rounded, reveal).of(got, expected, at)
+
+
+def describe_type(value: Any) -> str:
+    """What kind of thing value is, and not which: 'an array of shape (2, 3)', 'a number'."""
+    if isinstance(value, bool):
+        return "True or False"
+    if isinstance(value, (int, float, Fraction, np.number)):
+        return "a number"
+    return "a string" if isinstance(value, str) else describe(value)
 
 
 @dataclass(frozen=True)
@@ -68,6 +81,15 @@ class _Comparison:
     tolerance: float
     by_hand: bool
     rounded: bool
+    reveal: bool
+
+    @property
+    def _tells(self) -> bool:
+        """Whether the sentence may hold expected values."""
+        return self.reveal and not self.by_hand
+
+    def _wanted(self, expected: Any) -> str:
+        return describe(expected) if self.reveal else describe_type(expected)
 
     def of(self, got: Any, expected: Any, at: str) -> str | None:
         got, expected = _to_numpy(got), _to_numpy(expected)
@@ -84,7 +106,9 @@ class _Comparison:
             return self._numbers(got, expected, at)
         if type(got) is type(expected) and got == expected:
             return None
-        wanted = _kind(expected) if self.by_hand else describe(expected)
+        if not self.reveal and type(got) is type(expected):
+            return f"{_where(at)}{describe(got)} is not right"
+        wanted = _kind(expected) if self.by_hand else self._wanted(expected)
         return f"{_where(at)}got {describe(got)}, expected {wanted}"
 
     def _arrays(self, got: Any, expected: np.ndarray, at: str) -> str | None:
@@ -93,11 +117,12 @@ class _Comparison:
         if not isinstance(got, np.ndarray):
             if expected.ndim == 0 and isinstance(got, (int, float)):
                 return self._numbers(got, expected.item(), at)
-            return f"{_where(at)}got {describe(got)}, expected {describe(expected)}"
+            return f"{_where(at)}got {describe(got)}, expected {self._wanted(expected)}"
         if got.shape != expected.shape:
             return f"{_where(at)}the shape is {got.shape}, expected {expected.shape}"
         if (got.dtype.kind == "U") != (expected.dtype.kind == "U"):
-            return f"{_where(at)}the entries are {got.dtype}, expected {expected.dtype}"
+            wanted = expected.dtype if self.reveal else _entries(expected)
+            return f"{_where(at)}the entries are {got.dtype}, expected {wanted}"
         if expected.dtype.kind in "iub" and got.dtype.kind in "fc":
             wanted = "True or False" if expected.dtype.kind == "b" else "whole ones (integers)"
             return f"{_where(at)}the numbers are {got.dtype}, expected {wanted}"
@@ -133,7 +158,9 @@ class _Comparison:
         if self.by_hand or not 1 < expected.size <= _SMALL or expected.ndim > 2:
             return ""
         mine, right = _rows(got), _rows(expected)
-        if expected.ndim == 1:
+        if not self.reveal:
+            lines = [f"got  {mine[0]}", *(f"     {row}" for row in mine[1:])]
+        elif expected.ndim == 1:
             lines = [f"got       {mine[0]}", f"expected  {right[0]}"]
         else:
             width = max(len(mine[0]), len("got"))
@@ -145,7 +172,7 @@ class _Comparison:
         if isinstance(got, np.ndarray) and got.ndim:
             got = list(got) if got.ndim > 1 else got.tolist()
         if not isinstance(got, (list, tuple)):
-            return f"{_where(at)}got {describe(got)}, expected {describe(expected)}"
+            return f"{_where(at)}got {describe(got)}, expected {self._wanted(expected)}"
         if len(got) != len(expected):
             parts = "part" if len(got) == 1 else "parts"
             return f"{_where(at)}has {len(got)} {parts}, expected {len(expected)}"
@@ -158,7 +185,11 @@ class _Comparison:
     def _dicts(self, got: Any, expected: dict, at: str) -> str | None:
         if not isinstance(got, dict):
             return f"{_where(at)}got {describe(got)}, expected a dict"
-        missing = [f"the key {key!r} is missing" for key in expected if key not in got]
+        missing = [
+            f"the key {key!r} is missing" if self.reveal else "a key is missing"
+            for key in expected
+            if key not in got
+        ]
         extra = [f"the key {key!r} does not belong" for key in got if key not in expected]
         if missing or extra:
             return _where(at) + "; ".join(missing[:1] + extra[:1])
@@ -167,7 +198,7 @@ class _Comparison:
     def _numbers(self, got: Any, expected: float | Fraction, at: str) -> str | None:
         number = _typed_number(got) if self.by_hand and isinstance(got, str) else _as_number(got)
         if number is None:
-            wanted = "a number" if self.by_hand else describe(expected)
+            wanted = "a number" if self.by_hand else self._wanted(expected)
             return f"{_where(at)}got {describe(got)}, expected {wanted}"
         size, tol = _as_float(number), self.tolerance
         shown = got.strip() if isinstance(got, str) else number  # as it was typed
@@ -190,7 +221,7 @@ class _Comparison:
         return f"{_short(number, 8)} is rounded; give {digits}"
 
     def _pair(self, got: Any, expected: Any) -> str:
-        if self.by_hand:
+        if not self._tells:
             return f"{_short(got, 8)} is not right"
         for digits in (4, 8, 17):
             texts = _short(got, digits), _short(expected, digits)
@@ -261,6 +292,10 @@ def _short(value: Any, digits: int = 4) -> str:
 
 def _kind(value: Any) -> str:
     return {bool: "True or False", str: "another string"}.get(type(value), "something else")
+
+
+def _entries(array: np.ndarray) -> str:
+    return {"U": "strings", "b": "True or False"}.get(array.dtype.kind, "numbers")
 
 
 def _where(at: str) -> str:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from unrolled.teaching.exercises.engine import Call, Exercise
-from unrolled.teaching.exercises.engine.compare import describe, difference
+from unrolled.teaching.exercises.engine.compare import describe, describe_type, difference
 from unrolled.teaching.exercises.engine.running import Outcome, quiet, run
 from unrolled.teaching.exercises.engine.wire import decode, encode
 
@@ -64,13 +65,23 @@ def mark(
     calls: list[Call],
     outcomes: list[Outcome],
     planned: dict[str, list[Outcome]] | None = None,
+    *,
+    expected: list[Outcome] | None = None,
+    reveal: bool = True,
 ) -> Report:
     """Compare the outcomes with the reference's; the report speaks of the first failing test.
 
     planned: what the wrong answers do on these calls, from `planned_outcomes`, for whoever marks
-    many answers; computed where it is not given and something failed.
+    many answers; computed where it is not given and something failed. expected: the same of the
+    solution.
+
+    reveal=False: no line holds a value of the solution, but types, shapes and numbers of parts;
+    a `judge` and a wrong answer's key are printed as they were written. Outcomes may come from
+    anybody: those that are not what `run` returns are failing tests, never an error.
     """
-    expected = outcomes_of(exercise, exercise.solution, calls)
+    if expected is None:
+        expected = outcomes_of(exercise, exercise.solution, calls)
+    outcomes = [_sound(o) for o in [*outcomes, *[None] * len(calls)][: len(calls)]]
     errors = [outcome["error"] for outcome in expected if "error" in outcome]
     if len(errors) == len(calls):
         name = f"{exercise.chapter}/{exercise.name}"
@@ -78,9 +89,9 @@ def mark(
             f"the solution of {name} raised {errors[0]['type']}: {errors[0]['message']}"
         )
     if exercise.is_value:
-        return _mark_value(exercise, calls, outcomes, expected, planned)
+        return _mark_value(exercise, calls, outcomes, expected, planned, reveal)
     tests = list(zip(calls, outcomes, expected, strict=True))
-    complaints = [_complaints(exercise, *test) for test in tests]
+    complaints = [_complaints(exercise, *test, reveal) for test in tests]
     n, n_passed = len(calls), complaints.count([])
     if n_passed == n:
         return Report(exercise.name, "passed", (_all_passed(n),), n, n)
@@ -98,23 +109,47 @@ def mark(
     return Report(exercise.name, "failed", tuple(lines), n_passed, n)
 
 
+def _sound(outcome: Any) -> Outcome:
+    """The outcome if `run` can have returned it; else an error that says so."""
+    try:
+        mutated = [int(i) for i in outcome["mutated"]]
+        if "error" in outcome:
+            error = outcome["error"]
+            line = None if error["line"] is None else int(error["line"])
+            said = {key: str(error[key])[:300] for key in ("type", "message", "text")}
+            return {"error": said | {"line": line}, "mutated": mutated}
+        decode(outcome["value"])
+        return {"value": outcome["value"], "mutated": mutated}
+    except Exception:
+        message = "what came back from the answer could not be read"
+        error = {"type": "ValueError", "message": message, "line": None, "text": ""}
+        return {"error": error, "mutated": [], "unsound": True}
+
+
 def _all_passed(n: int) -> str:
     return f"all {n} tests passed" if n > 1 else "right"
 
 
-def _complaints(exercise: Exercise, call: Call, outcome: Outcome, expected: Outcome) -> list[str]:
+def _complaints(
+    exercise: Exercise, call: Call, outcome: Outcome, expected: Outcome, reveal: bool
+) -> list[str]:
     """The lines that say what is wrong with the outcome of a call; none if it is right."""
+    if "unsound" in outcome:
+        return [outcome["error"]["message"]]
     if _unwritten(outcome) and not _half_written(exercise, outcome, expected):
         return [_NOT_YET]
     if "error" in outcome or "error" in expected:
-        return _error_complaints(outcome, expected)
+        return _error_complaints(outcome, expected, reveal)
     got, right = decode(outcome["value"]), decode(expected["value"])
     if got is None and right is not None:
         return ["returned None: is a `return` missing?"]
     if exercise.judge:
-        found = [_judged(exercise, got, right, call)]
+        found = [_judged(exercise, got, right, call, reveal)]
     else:
-        found = _differences(exercise, got, right, call.tolerance)
+        try:
+            found = _differences(exercise, got, right, call.tolerance, reveal)
+        except Exception:  # an output that was made to break what reads it
+            found = [f"the output cannot be compared with {describe_type(right)}"]
     lines = [line for complaint in found if complaint for line in complaint.split("\n")]
     if not lines and outcome["mutated"] and not expected["mutated"]:
         which = ", ".join(str(i + 1) for i in outcome["mutated"])
@@ -122,22 +157,32 @@ def _complaints(exercise: Exercise, call: Call, outcome: Outcome, expected: Outc
     return lines
 
 
-def _differences(exercise: Exercise, got: Any, right: Any, tolerance: float) -> list[str | None]:
+def _differences(
+    exercise: Exercise, got: Any, right: Any, tolerance: float, reveal: bool
+) -> list[str | None]:
     """One difference, or one for each part that has a name."""
     parts, wanted = _parts(exercise, got), _parts(exercise, right)
-    if wanted is None:
-        return [difference(got, right, tolerance)]
+    if wanted is None or not (reveal or _knows(exercise, wanted)):
+        return [difference(got, right, tolerance, reveal=reveal)]
     if parts is None or parts.keys() != wanted.keys():
         names = ", ".join(wanted)
         form = f"the tuple ({names})" if exercise.outputs else f"a dict with the keys {names}"
-        found = difference(got, right, tolerance) if isinstance(got, dict) else None
+        found = None
+        if isinstance(got, dict):
+            found = difference(got, right, tolerance, reveal=reveal)
         return [found or f"got {describe(got)}, expected {form}"]
     return [
         f"{name}: {_NOT_YET}"
         if _holds_ellipsis(encode(parts[name]))
-        else difference(parts[name], wanted[name], tolerance, at=name)
+        else difference(parts[name], wanted[name], tolerance, reveal=reveal, at=name)
         for name in wanted
     ]
+
+
+def _knows(exercise: Exercise, names: Iterable[str]) -> bool:
+    """Whether the reader knows the names of an output's parts: they stand in the statement."""
+    text = f"{exercise.statement}\n{exercise.starter}"
+    return all(name in exercise.outputs or name in text for name in names)
 
 
 def _parts(exercise: Exercise, output: Any) -> dict[str, Any] | None:
@@ -154,7 +199,7 @@ def _parts(exercise: Exercise, output: Any) -> dict[str, Any] | None:
     return None
 
 
-def _error_complaints(outcome: Outcome, expected: Outcome) -> list[str]:
+def _error_complaints(outcome: Outcome, expected: Outcome, reveal: bool) -> list[str]:
     if "error" not in outcome:
         got = describe(decode(outcome["value"]))
         return [f"returned {got}, but it must raise {expected['error']['type']}"]
@@ -162,18 +207,21 @@ def _error_complaints(outcome: Outcome, expected: Outcome) -> list[str]:
     if "error" in expected and error["type"] == expected["error"]["type"]:
         return []
     where = f" (line {error['line']}: `{error['text']}`)" if error["line"] else ""
+    if where and not reveal:  # the lines were counted in what was taken out of a notebook
+        where = f" (in `{error['text']}`)" if error["text"] else ""
     wanted = f"; it must raise {expected['error']['type']}" if "error" in expected else ""
     return [f"raised {error['type']}: {error['message']}{where}{wanted}"]
 
 
-def _judged(exercise: Exercise, got: Any, right: Any, call: Call) -> str | None:
+def _judged(exercise: Exercise, got: Any, right: Any, call: Call, reveal: bool) -> str | None:
     args = decode(encode(call.args))
     try:
         with quiet():
             return exercise.judge(got, *args)
     except Exception:  # the judge reads an output of the right form; this one is not
         exercise.judge(right, *args)  # a judge that fails here, too, is broken
-        return f"got {describe(got)}, expected something like {describe(right)}"
+        like = describe(right) if reveal else describe_type(right)
+        return f"got {describe(got)}, expected something like {like}"
 
 
 def planned_outcomes(exercise: Exercise, calls: list[Call]) -> dict[str, list[Outcome]]:
@@ -182,8 +230,10 @@ def planned_outcomes(exercise: Exercise, calls: list[Call]) -> dict[str, list[Ou
     return {mistake: outcomes_of(exercise, answer, calls) for mistake, answer in answers}
 
 
-def _mark_value(exercise, calls, outcomes, expected, planned) -> Report:
+def _mark_value(exercise, calls, outcomes, expected, planned, reveal) -> Report:
     """The report on a value, part by part where it is a dict."""
+    if "error" in outcomes[0]:
+        return Report(exercise.name, "failed", (outcomes[0]["error"]["message"],))
     got, right = decode(outcomes[0]["value"]), decode(expected[0]["value"])
     if got is None:
         return Report(exercise.name, "failed", ("the answer is None",))
@@ -200,7 +250,9 @@ def _mark_value(exercise, calls, outcomes, expected, planned) -> Report:
         if key not in got:
             lines.append(f"the key {key!r} is missing")
         elif key not in open_parts:
-            wrong = difference(got[key], right[key], calls[0].tolerance, by_hand=True, at=str(key))
+            wrong = difference(
+                got[key], right[key], calls[0].tolerance, by_hand=True, reveal=reveal, at=str(key)
+            )
             lines += [wrong] if wrong else []
             n_right += wrong is None
     lines += [f"the key {key!r} does not belong" for key in got if key not in right]
@@ -246,6 +298,13 @@ def _holds_ellipsis(data: Any) -> bool:
 
 def _causes(exercise, calls, outcomes, expected, planned) -> list[str]:
     """The planned mistake that does exactly what the answer does, or several, each in its parts."""
+    try:
+        return _find_causes(exercise, calls, outcomes, expected, planned)
+    except Exception:  # outcomes that were made to break what reads them
+        return []
+
+
+def _find_causes(exercise, calls, outcomes, expected, planned) -> list[str]:
     planned = planned or planned_outcomes(exercise, calls)
     first = next((decode(o["value"]) for o in expected if "value" in o), None)
     names = _parts(exercise, first) or ("",)
