@@ -65,7 +65,7 @@ def test_a_syllabus_gives_weeks_items_and_questions(write):
     assert week.items == (
         Item("c01_chain_rule/shift", 2, "all"),
         Item("c01_chain_rule/two_roads", 3.5, "all"),
-        Item("c01_chain_rule/bits_per_byte", 2, "all", personal=True),
+        Item("c01_chain_rule/bits_per_byte", 2, "tests", personal=True),
     )
     assert week.questions[0].rubric[1] == "2: says what the loss does"
     assert course.exercise(week.items[0]).title == "Inputs and targets for a batch"

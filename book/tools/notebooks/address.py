@@ -3,9 +3,10 @@
     python -m book.tools.notebooks.address            write it into the notebooks and pages
     python -m book.tools.notebooks.address --check    change nothing; exit 1 where one is behind
 
-A notebook holds it in its bootstrap, the top of its first code cell. In README.md and the page on
-using the book every link that holds the old address is rewritten; the old one is that of the file's
-`git clone` line. CITATION.cff has it in a line of its own.
+A notebook holds it in its bootstrap, the top of its first code cell. In README.md, the page on
+using the book and the library's `coursework/address.py` every link that holds the old address is
+rewritten; the old one is that of the file's `git clone` line. CITATION.cff has it in a line of its
+own.
 """
 
 from __future__ import annotations
@@ -102,6 +103,7 @@ def main() -> int:
         ROOT / "README.md",
         ROOT / "CITATION.cff",
         ROOT / "book" / "how-to-use.md",
+        ROOT / "lib" / "unrolled" / "teaching" / "coursework" / "address.py",
     ]
     late = [path for path in files if update(path, url, write_it=not check)]
     for path in late:

@@ -16,22 +16,18 @@ import argparse
 import json
 import re
 import sys
-import textwrap
 from pathlib import Path
 
-import numpy as np
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 from unrolled.teaching import exercises
 from unrolled.teaching.exercises.engine import Exercise
-from unrolled.teaching.exercises.engine.marking import outcomes_of
-from unrolled.teaching.exercises.engine.wire import decode
+from unrolled.teaching.exercises.examples import examples
 
 from book.tools.notebooks import chapter_paths, read, tags, write
 from book.tools.notebooks import number as chapter_number
 
 TAG = "exercise"
-WIDTH = 78  # columns of an example's code
 HEADING = re.compile(r"^## Exercises\s*$", re.MULTILINE)
 
 
@@ -100,44 +96,6 @@ def statement(exercise: Exercise, number: int) -> str:
     about = f"{exercise.kind}, {'★' * exercise.level}, {exercise.points} point{plural}"
     heading = f"### Exercise {chapter}.{number} · {exercise.title} ({about})"
     return "\n\n".join([heading, exercise.statement, *examples(exercise)])
-
-
-def examples(exercise: Exercise) -> list[str]:
-    """One fenced block with every visible test that is short enough to read, or nothing."""
-    if exercise.is_value or exercise.judge or (exercise.use and exercise.show is not True):
-        return []
-    shown = []
-    calls = exercise.calls(seed=0)
-    for call, outcome in zip(calls, outcomes_of(exercise, exercise.solution, calls), strict=True):
-        if call.visible and "value" in outcome:
-            result = textwrap.wrap(_source(decode(outcome["value"])), WIDTH - 4)
-            shown.append(_call(exercise.name, call.args) + "\n# " + "\n#   ".join(result))
-    return ["For example:\n\n```python\n" + "\n\n".join(shown) + "\n```"] if shown else []
-
-
-def _call(name: str, args: tuple) -> str:
-    """The call as Python; on several lines where one is too short."""
-    shown = [_source(arg) for arg in args]
-    line = f"{name}({', '.join(shown)})"
-    if len(line) <= WIDTH:
-        return line
-    layout = {"initial_indent": "    ", "subsequent_indent": "        ", "break_on_hyphens": False}
-    parts = [textwrap.fill(text + ",", WIDTH, break_long_words=False, **layout) for text in shown]
-    return "\n".join([f"{name}(", *parts, ")"])
-
-
-def _source(value: object) -> str:
-    with np.printoptions(precision=4, suppress=True):
-        text = repr(value)
-    text = re.sub(r"\d+\.\d{7,}(e-?\d+)?", lambda number: f"{float(number[0]):.6g}", text)
-    if not re.search(r"\b(array|tensor)\(", text):
-        return text
-    text = re.sub(r"\s+", " ", text).replace("[ ", "[").replace(" ,", ",").replace(" ]", "]")
-    return re.sub(r"(?<![\w.])(array|tensor)\(", _with_module, text)
-
-
-def _with_module(match: re.Match[str]) -> str:
-    return {"array": "np.array(", "tensor": "torch.tensor("}[match[1]]
 
 
 def folded_solution(exercise: Exercise) -> str:

@@ -24,8 +24,8 @@
     rubric = ["2: names the shape", "2: says what the loss does there"]
 
 `credit` is "all" (every test or nothing) or "tests" (the share of tests, or of a paper exercise's
-parts, that is right); without it a paper exercise has "tests" and any other "all". `personal` gives
-each student arguments of their own and asks for the result (see `personal`).
+parts, that is right); without it a paper or personal exercise has "tests" and any other "all".
+`personal` gives each student arguments of their own and asks for the result (see `personal`).
 """
 
 from __future__ import annotations
@@ -299,11 +299,11 @@ def _item(path: Path, where: str, given: Any, folders: tuple[Path, ...]) -> Item
     except ValueError as error:
         raise ValueError(f"{path}: {where}: {error}") from error
     points = table.points(exercise.points)
-    usual = "tests" if exercise.kind == "paper" else "all"
+    personal = table.take("personal", bool, "true or false", False)
+    usual = "tests" if personal or exercise.kind == "paper" else "all"
     credit = table.take("credit", str, f"one of {CREDITS}", usual)
     if credit not in CREDITS:
         table.fail("credit", f"is {credit!r}", f"one of {CREDITS}")
-    personal = table.take("personal", bool, "true or false", False)
     if personal and (exercise.is_value or exercise.judge or exercise.use):
         expected = "an exercise whose answer is a function with one right result"
         table.fail("personal", f"is true for {name!r}", expected)
