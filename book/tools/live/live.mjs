@@ -46,7 +46,8 @@ export async function start({ base, progress = () => {} }) {
   let dead = "";
   API.on_fatal = (error) => (dead ||= String(error?.message ?? error).split("\n")[0]);
   const check = API.runPythonInternal("from live_reader import examine; examine");
-  return { run, manifest };
+  const evaluate = (source) => String(API.runPythonInternal(source)); // for the book's tests
+  return { run, manifest, evaluate };
 
   async function run(exercise, source, seed = null) {
     for (const name of manifest.texts[exercise] ?? []) {

@@ -11,19 +11,17 @@ from __future__ import annotations
 
 import codecs
 import heapq
-from array import array
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
 import regex
 from numpy.typing import ArrayLike, NDArray
 
+from unrolled.data.bpe_merges import BYTES, END, GONE, Pair, learn_merges
 from unrolled.data.tokens import check_distinct, check_ids, check_text
-from unrolled.validate import one_of, whole
-
-Pair = tuple[bytes, bytes]
+from unrolled.validate import one_of
 
 PATTERNS = {  # each match is a piece
     "gpt2": regex.compile(
@@ -31,90 +29,9 @@ PATTERNS = {  # each match is a piece
     ),
     "none": regex.compile(r"(?s).+"),  # the whole text is one piece
 }
-BYTES = tuple(bytes([i]) for i in range(256))
 
-_END, _GONE = -1, -2  # in place of a token: beside a piece; merged with the token on the left
 _LAST_CUT = regex.compile(r"(?s).*\S(?=\s)")  # ends where white space follows something else
 _CACHED_PIECES, _CACHED_LENGTH = 100_000, 40
-
-
-def learn_merges(pieces: Mapping[bytes, int], n_merges: int, min_count: int = 2) -> list[Pair]:
-    """The merges that byte-pair encoding learns from `pieces`, piece → how often it occurs.
-
-    Again and again the most frequent pair of neighbouring tokens is joined wherever it occurs, from
-    left to right. All neighbours count, also where pairs overlap: aaa holds (a, a) twice. Among
-    pairs with equal counts the greatest by (left bytes, right bytes) is taken, as in Sennrich's
-    program. Others take the pair they met first (minbpe) or that with the smallest ids (tokenizers)
-    and learn other merges. No pair rarer than `min_count` is merged, so there may be fewer than
-    `n_merges`. No two merges make the same bytes: between token boundaries, equal bytes are always
-    cut equally.
-
-    All pieces stand in one doubly linked list of tokens. A merge visits only the positions of its
-    pair, every join makes the list one shorter, and a heap finds the next pair: the time for n
-    bytes is O(n log n), whatever the pieces are.
-    """
-    whole("n_merges", n_merges, 0)
-    whole("min_count", min_count)
-    tokens, weight = array("q", [_END]), array("q", [0])
-    for piece, count in pieces.items():
-        tokens.extend([*piece, _END])
-        weight.extend([count] * (len(piece) + 1))
-    left, right = array("q", range(-1, len(tokens) - 1)), array("q", range(1, len(tokens) + 1))
-
-    counts, positions = defaultdict(int), defaultdict(lambda: array("q"))
-    for i, pair in enumerate(pairwise(tokens)):
-        if _END not in pair:
-            counts[pair] += weight[i]
-            positions[pair].append(i)
-
-    vocab = list(BYTES)
-    falling = [_falling(token) for token in vocab]
-
-    def entry(pair: tuple[int, int]) -> tuple:
-        return (-counts[pair], falling[pair[0]], falling[pair[1]], pair)
-
-    heap = [entry(pair) for pair in counts]
-    heapq.heapify(heap)
-    merges: list[Pair] = []
-    while heap and len(merges) < n_merges:
-        top = heapq.heappop(heap)
-        pair = a, b = top[-1]
-        if counts[pair] < min_count:
-            continue
-        if counts[pair] != -top[0]:  # has become rarer since it was put here
-            heapq.heappush(heap, entry(pair))
-            continue
-        merges.append((vocab[a], vocab[b]))
-        new = len(vocab)
-        vocab.append(vocab[a] + vocab[b])
-        falling.append(_falling(vocab[new]))
-
-        grown = set()
-        for i in positions.pop(pair):  # in rising order, as they were found
-            j = right[i]
-            if tokens[i] != a or tokens[j] != b:  # joined with another neighbour since
-                continue
-            h, k = left[i], right[j]
-            before, after = tokens[h], tokens[k]
-            tokens[i], tokens[j], right[i], left[k] = new, _GONE, k, i
-            if before != _END:
-                counts[before, a] -= weight[i]
-                counts[before, new] += weight[i]
-                positions[before, new].append(h)
-                grown.add((before, new))
-            if after != _END:
-                counts[b, after] -= weight[i]
-                counts[new, after] += weight[i]
-                positions[new, after].append(i)
-                grown.add((new, after))
-        for neighbours in grown:
-            heapq.heappush(heap, entry(neighbours))
-    return merges
-
-
-def _falling(token: bytes) -> str:
-    """A string for each token, in the opposite order: less where the token is greater."""
-    return "".join(chr(255 - byte) for byte in token) + chr(256)
 
 
 class BPETokenizer:
@@ -261,7 +178,7 @@ class BPETokenizer:
         This gives what applying all merges in turn gives, since a merge joins only what merges
         before it have made. A linked list and a heap: the time for n bytes is O(n log n).
         """
-        tokens = [*(self._byte_ids[byte] for byte in piece), _END]
+        tokens = [*(self._byte_ids[byte] for byte in piece), END]
         n = len(tokens)
         left, right, ranks = list(range(-1, n - 1)), list(range(1, n + 1)), self._ranks
         # rank · n + position: one number each, quicker to compare than a tuple
@@ -274,7 +191,7 @@ class BPETokenizer:
             if tokens[i] != a or tokens[j] != b:  # joined with another neighbour since
                 continue
             k = right[j]
-            tokens[i], tokens[j], right[i], left[k] = new, _GONE, k, i
+            tokens[i], tokens[j], right[i], left[k] = new, GONE, k, i
             h = left[i]  # −1 for the first, and tokens[−1] is the end
             if (tokens[h], new) in ranks:
                 heapq.heappush(heap, ranks[tokens[h], new] * n + h)

@@ -68,6 +68,7 @@ class NGram:
             below = smoothing == "kneser-ney" and k < order - 1
             c = level.continuation_counts if below else level.counts
             context, n_contexts = level.ngrams // self.vocab_size, len(level.contexts)
+            context = context.astype(np.intp, copy=False)  # of 32 bits in a web page
             total = np.bincount(context, c, n_contexts)
             freed = np.zeros(len(c))
             if self.interpolates:
@@ -217,7 +218,7 @@ def estimated_discounts(counts: np.ndarray, modified: bool) -> tuple[float, floa
     n₁, n₂ or n₃ is 0 or a D lies outside 0 … i. KenLM's lmplz enters the last n-gram it sorts of
     each order but the highest into n₁ … n₄ with its raw count; we do not copy that.
     """
-    n = np.bincount(np.minimum(counts, 5), minlength=6)
+    n = np.bincount(np.minimum(counts, 5).astype(np.intp, copy=False), minlength=6)
     y = n[1] / max(n[1] + 2 * n[2], 1)
     if not modified:
         return (y,) * 3 if n[1:3].all() else (0.5,) * 3

@@ -8,6 +8,9 @@ lists of int64 keys,
 
 and a row is found by binary search. Looking up a context finds the rows of all its suffixes on the
 way: smoothing falls back on them.
+
+Rows and counts are int64, also where numpy counts positions in 32 bits (in a web page): a row
+times V must not run over there. What numpy takes as positions or as repetitions is np.intp.
 """
 
 from __future__ import annotations
@@ -66,7 +69,7 @@ class NGramCounts:
             raise ValueError(f"{size} is beyond the int64 keys")
         self.levels = _count(tokens, before, self.order, self.vocab_size, bos)
         self._starts = [  # where each context's n-grams begin
-            np.searchsorted(level.ngrams, np.arange(len(level.contexts) + 1) * self.vocab_size)
+            np.searchsorted(level.ngrams, _numbers(len(level.contexts) + 1) * self.vocab_size)
             for level in self.levels
         ]
 
@@ -122,10 +125,10 @@ class NGramCounts:
         Returns three arrays of one length: which of the N, the token that follows, the n-gram.
         """
         start, stop = self._starts[k][rows], self._starts[k][rows + 1]
-        n = np.where(rows >= 0, stop - start, 0)
-        ngrams = np.arange(n.sum()) + np.repeat(start - np.cumsum(n) + n, n)
+        n = np.where(rows >= 0, stop - start, 0).astype(np.intp, copy=False)
+        ngrams = _numbers(n.sum()) + np.repeat(start - np.cumsum(n) + n, n)
         tokens = self.levels[k].ngrams[ngrams] % self.vocab_size
-        return np.repeat(np.arange(len(rows)), n), tokens, ngrams
+        return np.repeat(_numbers(len(rows)), n), tokens, ngrams
 
     def concatenate(self, sequences: Sequences) -> tuple[np.ndarray, np.ndarray]:
         """All sequences with bos and eos, end to end; how many tokens of its own precede each."""
@@ -141,22 +144,26 @@ class NGramCounts:
                 raise ValueError(f"sequence {i} holds bos, {self.bos}, which is put before it here")
             ended = ids.size and ids[-1] == self.eos
             arrays.append(np.concatenate([first, ids.astype(np.int64), last[: 0 if ended else 1]]))
-        lengths = np.array([len(ids) for ids in arrays], dtype=np.int64)
+        lengths = np.array([len(ids) for ids in arrays], dtype=np.intp)
         if lengths.sum() <= len(arrays) * len(first):
             raise ValueError("there is nothing to count: every sequence is empty")
         tokens = check_ids(np.concatenate(arrays), 0, self.vocab_size, "sequences")
-        return tokens, np.arange(len(tokens)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        return tokens, _numbers(len(tokens)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
 
     def _key(self, rows: np.ndarray, tokens: np.ndarray) -> np.ndarray:
         return np.where((rows >= 0) & (tokens >= 0), rows * self.vocab_size + tokens, -1)
 
 
+def _numbers(n: int) -> np.ndarray:
+    return np.arange(n, dtype=np.int64)
+
+
 def _find(keys: np.ndarray, queries: np.ndarray) -> np.ndarray:
     """The index of each query in the sorted `keys`, −1 for a query that they do not hold."""
     if not len(keys):
-        return np.full(len(queries), -1)
+        return np.full(len(queries), -1, dtype=np.int64)
     at = np.minimum(np.searchsorted(keys, queries), len(keys) - 1)
-    return np.where(keys[at] == queries, at, -1)
+    return np.where(keys[at] == queries, at, np.int64(-1))
 
 
 def _count(
@@ -174,9 +181,9 @@ def _count(
             contexts, context, _ = _number(context[longer] * vocab_size + tokens[t - k])
         ngrams, ngram, counts = _number(context * vocab_size + tokens[t])
         if k:  # each n-gram of this length adds 1 to the continuation count of its suffix
-            suffix = np.empty(len(ngrams), dtype=np.int64)
+            suffix = np.empty(len(ngrams), dtype=np.intp)
             suffix[ngram] = shorter[longer]
-            continued = np.bincount(suffix, minlength=len(levels[-1].ngrams))
+            continued = np.bincount(suffix, minlength=len(levels[-1].ngrams)).astype(np.int64)
             if bos is not None:  # an n-gram with nothing before it begins with bos
                 first = shorter[~longer]
                 continued[first] = levels[-1].counts[first]
@@ -193,11 +200,12 @@ def _number(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     n = len(keys)
     bits = n.bit_length()
     if not n or int(keys.max()) >> (63 - bits):
-        return np.unique(keys, return_inverse=True, return_counts=True)
-    packed = np.sort(keys << bits | np.arange(n))
+        ordered, which, counts = np.unique(keys, return_inverse=True, return_counts=True)
+        return ordered, which.astype(np.int64, copy=False), counts.astype(np.int64, copy=False)
+    packed = np.sort(keys << bits | _numbers(n))
     ordered, position = packed >> bits, packed & ((1 << bits) - 1)
     first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
     counts = np.diff(first, append=n)
     which = np.empty(n, dtype=np.int64)
-    which[position] = np.repeat(np.arange(len(first)), counts)
-    return ordered[first], which, counts
+    which[position] = np.repeat(_numbers(len(first)), counts)
+    return ordered[first], which, counts.astype(np.int64, copy=False)

@@ -8,7 +8,7 @@ again.
 In "aaa" the merge of a and a joins the first two: the third a has lost its partner.
 """
 
-from unrolled.data.bpe import learn_merges
+from unrolled.data.bpe_merges import learn_merges
 from unrolled.teaching.exercises.engine import call, swap
 
 kind, level, points = "code", 1, 2

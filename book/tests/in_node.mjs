@@ -1,0 +1,26 @@
+// Runs a program, and then checks answers, in Python as the page has it: node in_node.mjs BUNDLE
+//
+// Standard input: {program, answers: [{exercise, source, seed}, …]}. The program's last line is an
+// expression, a text. Standard output: {said: that text, reports, seconds to start, memory}.
+import { readFileSync } from "node:fs";
+import { pathToFileURL } from "node:url";
+
+process.on("uncaughtException", (error) => {
+  console.error(String(error?.message ?? error)); // not the line of a million characters
+  process.exit(1);
+});
+
+const base = pathToFileURL(process.argv[2] + "/");
+const { program, answers } = JSON.parse(readFileSync(0, "utf8"));
+const { start } = await import(new URL("live.mjs", base));
+const now = () => performance.now() / 1000;
+const begin = now();
+const python = await start({ base });
+const seconds = now() - begin;
+const said = program ? python.evaluate(program) : "";
+const reports = [];
+for (const { exercise, source, seed } of answers) {
+  const from = now();
+  reports.push({ ...(await python.run(exercise, source, seed)), exercise, seconds: now() - from });
+}
+console.log(JSON.stringify({ said, reports, seconds, memory: process.memoryUsage().rss }));
