@@ -84,6 +84,26 @@ def test_sums_that_are_never_divided_are_found_from_two_rows_on():
         check_shards(gradient, N_TOKENS)
 
 
+def test_a_process_without_rows_changes_nothing():
+    def gradient(shards):
+        """Right, but 0/0 where a process has no row."""
+        with np.errstate(invalid="ignore"):
+            means = [SUMS[s].sum(0) / N_TOKENS[s].sum() for s in shards]
+        return sum(m * N_TOKENS[s].sum() for m, s in zip(means, shards, strict=True)) / sum(
+            N_TOKENS[s].sum() for s in shards
+        )
+
+    with pytest.raises(BehaviourError, match="with shards of 28, 0 tokens the gradient is off by"):
+        check_shards(gradient, N_TOKENS)
+
+    def skipped(shards):
+        """Averages the processes that have rows only: right sums, divided by all processes."""
+        return right(shards) * sum(len(s) > 0 for s in shards) / len(shards)
+
+    with pytest.raises(BehaviourError, match=r"28, 0 tokens the gradient is off by 0\.5"):
+        check_shards(skipped, N_TOKENS)
+
+
 def test_the_message_has_the_tokens_of_the_shards():
     with pytest.raises(BehaviourError, match=r"with shards of 5, 23 tokens the gradient is off"):
         check_shards(lambda shards: np.mean([mean(s) for s in shards], 0), N_TOKENS)

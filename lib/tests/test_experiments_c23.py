@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 
+import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
@@ -27,7 +29,7 @@ def literal(model, inputs, targets, n_processes):
 
 @pytest.mark.parametrize("n_processes", [1, 2, 3, 8])
 def test_the_weights_give_the_mean_of_the_processes_means(n_processes):
-    batch = next(shards.batches(0, ordered=True))
+    batch = next(shards.batches(0, "sorted"))
     model = shards.fresh(0)
     expected = literal(model, *batch, n_processes)
     assert_close(shards.gradient(model, batch, n_processes), expected, rtol=1e-3, atol=1e-6)
@@ -40,13 +42,36 @@ def test_the_weights_give_the_mean_of_the_processes_means(n_processes):
 
 
 def test_a_batch_is_of_the_same_numbers_sorted_or_not():
-    (x, y), (x_sorted, y_sorted) = (next(shards.batches(3, ordered=o)) for o in (False, True))
+    (x, y), (x_sorted, y_sorted) = (next(shards.batches(3, o)) for o in ("drawn", "sorted"))
     lengths = (y_sorted != IGNORE).sum(1)
     assert (lengths.diff() >= 0).all()
     assert sorted(x.tolist()) == sorted(x_sorted.tolist())
     assert (y != IGNORE).sum() == lengths.sum()
     assert (x[:, 0] == 1).all()
     assert_close(torch.where(y[:, :-1] == IGNORE, 0, y[:, :-1])[:, :2], x[:, 1:3])
+
+
+def halves(targets):
+    counts = (targets != IGNORE).sum(1)
+    return counts[:32], counts[32:]
+
+
+def test_a_batch_cut_from_a_pool_has_equal_halves_and_batches_of_its_own_have_not():
+    cut = [halves(y) for _, y in islice(shards.batches(5, "cut"), shards.POOL)]
+    own = [halves(y) for _, y in islice(shards.batches(5, "own"), shards.POOL)]
+    widest = [max(b.max() for b in step) - min(a.min() for a in step) for step in cut]
+    assert sorted(widest)[len(cut) // 2] <= 2  # neighbours in the pool, on most steps
+    assert all((b.diff() >= 0).all() for step in cut + own for b in step)
+    apart = [float(abs(a.sum() - b.sum()) / (a.sum() + b.sum())) for a, b in own]
+    assert np.mean(apart) > 0.1  # twice 32 neighbours, from two places
+    pooled = torch.cat([torch.cat(step) for step in cut]).sort().values
+    assert torch.equal(pooled, torch.cat([torch.cat(step) for step in own]).sort().values)
+    assert len({int(step[0][0]) for step in cut[:4]}) > 1  # shuffled
+
+
+def test_batches_of_an_unknown_order_are_refused():
+    with pytest.raises(KeyError, match="bucket"):
+        next(shards.batches(0, "bucket"))
 
 
 def test_a_record_has_a_row_for_each_arm_and_seed():
@@ -58,11 +83,14 @@ def test_a_record_has_a_row_for_each_arm_and_seed():
         ratio = {name: found["ratio"] for name, found in errors.items()}
         assert ratio["all tokens"] == 0
         assert ratio["2 processes, as drawn"] < ratio["2 processes, sorted"]
+        tokens = {name: found["tokens"] for name, found in errors.items()}
+        assert tokens["2 processes, cut from a pool"] < 1.2 < tokens["2 processes, a batch each"]
+        assert tokens["2 processes, sorted"] == tokens["8 processes, sorted"] > 1.5
 
 
 def test_one_process_has_the_loss_of_its_batch():
     first = shards.fit_shared(2)
-    inputs, targets = next(shards.batches(0, ordered=True))
+    inputs, targets = next(shards.batches(0, "sorted"))
     loss = cross_entropy(shards.fresh(0)(inputs), targets).sum() / (targets != IGNORE).sum()
     assert first[0] == pytest.approx(loss.item(), rel=1e-5)
 

@@ -19,11 +19,14 @@ def check_shards(
 
     From the gradients of single rows, g_i with n_i tokens, the check computes Σ n_i g_i / Σ n_i. It
     sorts the rows by their tokens, so that shards differ as much as they can, and deals them out to
-    one process, to two (halves; the shortest row and all others), to three unevenly, and to one
-    process for each row. Each time |g − expected| / |expected| must be at most `tolerance`.
+    one process, to two (halves; the shortest row and all others), to three unevenly, to one process
+    for each row, and to two of which one has no row. Each time |g − expected| / |expected| must be
+    at most `tolerance`. The gradients of single rows are taken as given: a factor or a sign that
+    all of them share is not found.
 
     gradient: a list of arrays, the rows of each process, to the gradient with which all make their
-              step, an array of any shape. The processes may be a loop.
+              step, an array of any shape. The processes may be a loop. An array may be empty, as
+              where a batch has fewer rows than there are processes.
     n_tokens: (B,) whole numbers above 0, the targets that count in each row, B ≥ 3. They must
               differ: equal ones hide the mistakes.
 
@@ -41,7 +44,8 @@ def check_shards(
     expected = counts @ singles / counts.sum()
     deals = _deals(len(counts))
     _refuse_rows_that_hide(singles, counts, deals, expected, 2 * tolerance)
-    for deal in deals:
+    nobody = np.array([], dtype=int)
+    for deal in [*deals, [np.arange(len(counts)), nobody]]:
         got = _vector(gradient([order[shard] for shard in deal]))
         if got.shape != expected.shape:
             raise BehaviourError(f"a gradient of {len(got)} numbers, expected {len(expected)}")
@@ -85,7 +89,7 @@ def _mistakes(
     singles: np.ndarray, counts: np.ndarray, deal: Sequence[np.ndarray]
 ) -> dict[str, np.ndarray]:
     """What the rules give that are often written in place of the right one."""
-    means = np.array([counts[s] @ singles[s] / counts[s].sum() for s in deal])
+    means = np.array([counts[s] @ singles[s] / max(counts[s].sum(), 1) for s in deal])
     rows = np.array([len(s) for s in deal])
     right = counts @ singles / counts.sum()
     return {

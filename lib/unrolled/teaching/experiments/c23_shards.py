@@ -1,13 +1,13 @@
 """Chapter 23: processes that each take the mean over their own tokens, and what it costs.
 
-A small Transformer learns to write German number words, 64 in a batch. The batch is dealt out to
-processes, in the order in which it was drawn or sorted by length, and the gradient is the mean of
-the processes' means; "all tokens" divides by the tokens of the whole batch. Each arm has its own
-learning rate, searched with two separate seeds. `rows` has the validation loss, of all words and of
-the shortest and longest third, and how far the mean of means is from the right gradient before and
-after a training with the right one. No processes are needed for it: the mean of means is the
-gradient of a loss with other weights. `fit_shared` is what the chapter launches in real ones. About
-six minutes on one core.
+A small Transformer learns to write German number words, 64 in a step. They are dealt out to
+processes in one of several ways (`ORDERS`), and the gradient is the mean of the processes' means;
+"all tokens" divides by the tokens of the whole step. Each trained arm has its own learning rate,
+searched with two separate seeds. `rows` has the validation loss, of all words and of the shortest
+and longest third, and how far the mean of means is from the right gradient before and after a
+training with the right one, for the arms and for two processes that read a sorted pool. No
+processes are needed for it: the mean of means is the gradient of a loss with other weights.
+`fit_shared` is what the chapter launches in real ones. About eight minutes on one core.
 """
 
 from __future__ import annotations
@@ -30,15 +30,26 @@ from unrolled.teaching.experiments._common import best_lr, search, seeded
 from unrolled.training.fit import FitConfig, cross_entropy, fit
 
 BATCH_SIZE, N_STEPS, SEEDS, SEARCH_SEEDS = 64, 300, (0, 1, 2), (100, 101)
-N_VALID, N_LOOKS = 1500, 4
+N_VALID, N_LOOKS, POOL = 1500, 16, 16
 LRS = (2e-3, 4e-3, 8e-3, 1.6e-2, 3.2e-2)
 VOCABULARY = number_words.vocabulary("de")
-# (name, number of processes, whether the batch is sorted by length before it is dealt out)
+ORDERS = {
+    "drawn": "64 texts at random",
+    "sorted": "the same 64 texts, sorted by length",
+    "cut": "64 neighbours in a sorted pool of 16 times as many texts",
+    "own": "32 neighbours in such a pool and 32 from another place: two processes, a batch each",
+}
+# (name, number of processes, order): what is trained and measured
 ARMS = (
-    ("all tokens", 1, True),
-    ("2 processes, as drawn", 2, False),
-    ("2 processes, sorted", 2, True),
-    ("8 processes, sorted", 8, True),
+    ("all tokens", 1, "sorted"),
+    ("2 processes, as drawn", 2, "drawn"),
+    ("2 processes, sorted", 2, "sorted"),
+    ("8 processes, sorted", 8, "sorted"),
+)
+# what is only measured besides
+POOLED = (
+    ("2 processes, cut from a pool", 2, "cut"),
+    ("2 processes, a batch each", 2, "own"),
 )
 
 
@@ -60,13 +71,23 @@ def tensors(numbers: Sequence[int]) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(inputs), torch.from_numpy(targets)
 
 
-def batches(seed: int, *, ordered: bool = False) -> Iterator[tuple[Tensor, Tensor]]:
-    """Training numbers without end; ordered: those of a batch are sorted by their tokens."""
+def batches(seed: int, order: str = "drawn") -> Iterator[tuple[Tensor, Tensor]]:
+    """Training numbers without end, 64 in a step; order: one of `ORDERS`."""
     rng, numbers = np.random.default_rng(seed), np.array(number_words.numbers("train"))
-    while True:
+    while order in ("drawn", "sorted"):
         drawn = rng.choice(numbers, BATCH_SIZE).tolist()
-        drawn.sort(key=lambda n: len(number_words.tokens(n, "de")) if ordered else 0)
-        yield tensors(drawn)
+        yield tensors(by_length(drawn) if order == "sorted" else drawn)
+    size = {"cut": BATCH_SIZE, "own": BATCH_SIZE // 2}[order]
+    while True:
+        pool = by_length(rng.choice(numbers, POOL * BATCH_SIZE).tolist())
+        cut = rng.permutation(np.reshape(pool, (-1, size)))  # batches, shuffled
+        for step in cut.reshape(-1, BATCH_SIZE):
+            yield tensors(step)
+
+
+def by_length(numbers: Sequence[int]) -> list[int]:
+    """The numbers, those of few tokens first."""
+    return sorted(numbers, key=lambda n: len(number_words.tokens(int(n), "de")))
 
 
 def shares(targets: Tensor, n_processes: int) -> Tensor:
@@ -96,7 +117,7 @@ def off(model: TransformerLM, batch: tuple[Tensor, Tensor], n_processes: int) ->
 @torch.no_grad()
 def losses(model: TransformerLM, numbers: Sequence[int]) -> dict[str, float]:
     """Nats per token of all numbers, of the shortest third and of the longest."""
-    ordered = sorted(numbers, key=lambda n: len(number_words.tokens(n, "de")))
+    ordered = by_length(numbers)
     third = len(ordered) // 3
     parts = {"all": ordered, "short": ordered[:third], "long": ordered[-third:]}
     found = {}
@@ -108,8 +129,8 @@ def losses(model: TransformerLM, numbers: Sequence[int]) -> dict[str, float]:
 
 def trained(arm: tuple, seed: int, lr: float, n_steps: int) -> TransformerLM:
     """A fresh model after n_steps with the gradient of the arm."""
-    _, n_processes, ordered = arm
-    model, source = fresh(seed), batches(seed, ordered=ordered)
+    _, n_processes, order = arm
+    model, source = fresh(seed), batches(seed, order)
     optimizer = torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=0.0)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, n_steps)
     for _ in range(n_steps):
@@ -121,14 +142,20 @@ def trained(arm: tuple, seed: int, lr: float, n_steps: int) -> TransformerLM:
 
 
 def errors(model: TransformerLM, seed: int) -> dict[str, dict[str, float]]:
-    """By arm, on average over N_LOOKS batches: the "difference" of the mean of means from the right
-    gradient, the "length" of that, and their "ratio"."""
+    """By the name in ARMS and POOLED, on average over N_LOOKS steps: the "difference" of the mean
+    of means from the right gradient, the "length" of that, and their "ratio"; and "tokens", those
+    of the larger half of the texts over those of the smaller."""
     found = {}
-    for name, n_processes, ordered in ARMS:
-        drawn = islice(batches(seed + 1000, ordered=ordered), N_LOOKS)
+    for name, n_processes, order in (*ARMS, *POOLED):
+        drawn = [*islice(batches(seed + 1000, order), N_LOOKS)]
         difference, length = np.array([off(model, batch, n_processes) for batch in drawn]).T
-        means = difference.mean(), length.mean(), (difference / length).mean()
-        found[name] = dict(zip(("difference", "length", "ratio"), map(float, means), strict=True))
+        halves = np.array([(y != IGNORE).sum(1).reshape(2, -1).sum(1).tolist() for _, y in drawn])
+        found[name] = {
+            "difference": float(difference.mean()),
+            "length": float(length.mean()),
+            "ratio": float((difference / length).mean()),
+            "tokens": float((halves.max(1) / halves.min(1)).mean()),
+        }
     return found
 
 
@@ -171,7 +198,7 @@ def fit_shared(
     """
 
     def drawn() -> Iterator[tuple[Tensor, Tensor]]:
-        for step, batch in enumerate(batches(0, ordered=True)):
+        for step, batch in enumerate(batches(0, "sorted")):
             if step == killed_at and os.environ.get("RANK") not in (None, "0"):
                 os.kill(os.getpid(), signal.SIGKILL)
             yield batch

@@ -56,6 +56,12 @@ def tests(rng):
             rng.exponential(2, size=shape), real, np.array([real.sum(), *others]),
             hint=f"{1 + len(others)} processes",
         )  # fmt: skip
+    real = np.array([[True, True, True, False], [True, False, False, False]])
+    for own in (1, 2):  # this process stands in the middle, then last
+        yield call(
+            rng.exponential(2, size=(2, 4)), real, np.insert([9, 2], own, 4),
+            hint=f"this process is number {own} of 0 to 2",
+        )  # fmt: skip
     real = np.zeros((2, 3), dtype=bool)
     yield call(rng.exponential(2, size=(2, 3)), real, np.array([7, 0]), hint="all is padding here")
     yield call(
@@ -82,7 +88,14 @@ def own_mean(nats, real, counts):
     return nats[real].mean() if real.any() else 0.0
 
 
+def of_the_first(nats, real, counts):
+    if not real.any():
+        return 0.0
+    return len(counts) * nats[real].mean() * counts[0] / counts.sum()
+
+
 wrong = {
+    "`counts[0]` is the first process's count, which need not be this one's": of_the_first,
     "this is the mean over one's own tokens: averaged, it becomes a mean of means": own_mean,
     "the averaging divides by the number of processes: multiply by it before": (
         swap("len(counts) * ", "")

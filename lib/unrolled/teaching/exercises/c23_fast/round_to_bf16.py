@@ -32,7 +32,9 @@ neighbour, so add one less, `0x7FFF`, where the last bit is 0 already: then an e
 carry.
 
 The carry may run from the fraction into the exponent, and that is right: 1.9999 becomes 2. The sign
-bit is not touched, so negative numbers need no case of their own.
+bit is not touched, so negative numbers need no case of their own. Nor do the smallest
+numbers, below $2^{-126}$: there the exponent can fall no further, float32 and bf16 both have a
+fixed spacing, and the upper half of the bits is still the bf16 number.
 """
 
 
@@ -42,7 +44,13 @@ def tests(rng):
     yield call(np.array([257.0, 259.0, 258.0], dtype=np.float32), hint="halfway, halfway, exact")
     yield call(np.array([-257.0, -259.0, 0.0], dtype=np.float32), hint="negative, and 0")
     yield call(np.array([1.999, 0.9999, 3.9999], dtype=np.float32), hint="the exponent grows")
-    yield call(np.array([1e-30, 2e30, -5e-38], dtype=np.float32), hint="tiny and huge")
+    yield call(
+        np.array([1e-30, 2e30, -5e-38], dtype=np.float32), hint="tiny and huge", tolerance=0.0
+    )
+    subnormal = [1e-40, -3e-39, 6e-41, 1e-45]
+    yield call(
+        np.array(subnormal, dtype=np.float32), hint="below the exponents' range", tolerance=0.0
+    )
     yield call(np.array([], dtype=np.float32), hint="nothing to round")
     yield call(np.array(0.3, dtype=np.float32), hint="a single number, shape ()")
     yield call(rng.normal(size=(3, 5)).astype(np.float32), hint="a matrix")
@@ -53,6 +61,9 @@ def tests(rng):
 
 
 # %% oracle
+oracle_tolerance = 1e-44  # the smallest numbers count, too
+
+
 def oracle(x):
     """torch's conversion."""
     import torch
@@ -70,7 +81,15 @@ def two_digits(x):
     return np.array(flat, dtype=np.float32).reshape(x.shape)
 
 
+def always_eight_bits(x):
+    fraction, exponent = np.frexp(x)
+    return np.ldexp(np.round(fraction * 256) / 256, exponent).astype(np.float32)
+
+
 wrong = {
+    "the smallest numbers have fewer than 8 significant bits, since the exponent has ended": (
+        always_eight_bits
+    ),
     "the bits are cut off, which rounds towards 0": swap("bits + 0x7FFF + last", "bits"),
     "a number halfway between two goes to the even one, not away from 0": (
         swap("bits + 0x7FFF + last", "bits + 0x8000")
