@@ -20,6 +20,7 @@ import resource
 import sys
 import time
 import types
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,24 +35,29 @@ _FILE = "<answer>"
 
 def main(channel: int) -> None:
     """Read a request from the standard input, answer it on the file descriptor, and end."""
-    write, leave, dumps, clock = (
-        os.write,
-        os._exit,
-        json.dumps,
-        time.process_time,
-    )  # as they are now
+    # As they are now, before the answer can put something else in their place.
+    write, leave, dumps, clock = os.write, os._exit, json.dumps, time.process_time
+
+    def send(text: str) -> None:
+        data = text.encode()
+        while data:
+            data = data[write(channel, data) :]
+
     limits = json.loads(sys.stdin.buffer.readline())
     write(channel, READY)
     request = json.loads(sys.stdin.buffer.readline())
     _close_the_doors(limits)
     start = clock()
     try:
-        reply = _reply(request)
-    except BaseException as error:  # whatever the answer raises; KeyboardInterrupt, too
-        reply = {"stopped": f"the program stops with {_said(error)}"}
-    data = dumps({**reply, "seconds": clock() - start}).encode()
-    while data:
-        data = data[write(channel, data) :]
+        outcomes = _outcomes(request, _defined(request))
+    except BaseException as error:  # whatever the program raises; KeyboardInterrupt, too
+        send(f'{{"stopped": {dumps(_stopped(error))}')
+    else:
+        send('{"outcomes": [')
+        for i, outcome in enumerate(outcomes):
+            send(", " * (i > 0) + _written(outcome, dumps))
+        send("]")
+    send(f', "seconds": {clock() - start}}}')
     leave(0)  # at once: no thread, no atexit of the answer's comes after it
 
 
@@ -86,24 +92,32 @@ def _mapped_bytes() -> int:
     return int(statm.read_text().split()[0]) * resource.getpagesize() if statm.exists() else 2**30
 
 
-def _reply(request: dict[str, Any]) -> dict[str, Any]:
+class _Stop(Exception):
+    """What keeps the program from being an answer, in a sentence."""
+
+
+def _defined(request: dict[str, Any]) -> Any:
+    """What the program says that the answer is."""
     name, source = request["name"], request["program"]
     linecache.cache[_FILE] = (len(source), None, source.splitlines(keepends=True), _FILE)
     module = types.ModuleType("__main__")
     sys.modules["__main__"] = module  # where a dataclass looks for itself
     exec(compile(source, _FILE, "exec"), vars(module))
     if name not in vars(module):
-        return {"stopped": f"the program defines no `{name}`"}
-    answer, arguments = vars(module)[name], request["arguments"]
-    if request["is_value"]:
-        return {"outcomes": [_crossing({"value": encode(answer), "mutated": []})]}
-    if answer is Ellipsis:
-        return {"outcomes": [{"value": encode(answer), "mutated": []} for _ in arguments]}
-    if not callable(answer):
+        raise _Stop(f"the program defines no `{name}`")
+    answer = vars(module)[name]
+    if not (request["is_value"] or answer is Ellipsis or callable(answer)):
         kind = type(answer).__name__
-        return {"stopped": f"`{name}` is a thing of type {kind}, not a function or a class"}
+        raise _Stop(f"`{name}` is a thing of type {kind}, not a function or a class")
+    return answer
+
+
+def _outcomes(request: dict[str, Any], answer: Any) -> Iterator[Outcome]:
+    arguments = [[]] if request["is_value"] else request["arguments"]
+    if request["is_value"] or answer is Ellipsis:
+        return iter([{"value": encode(answer), "mutated": []}] * len(arguments))
     use = _use(request["use_source"])
-    return {"outcomes": [_outcome(answer, args, use) for args in arguments]}
+    return (_outcome(answer, args, use) for args in arguments)
 
 
 def _use(source: str) -> Any:
@@ -114,25 +128,33 @@ def _use(source: str) -> Any:
 
 def _outcome(answer: Any, args: Any, use: Any) -> Outcome:
     try:
-        return _crossing(run(answer, [args], use)[0])
+        return run(answer, [args], use)[0]
     except BaseException as error:  # KeyboardInterrupt, and kinds of the answer's own
-        return {"error": describe_error(error, answer), "mutated": []}
+        return {"error": _described(error, answer), "mutated": []}
 
 
-def _crossing(outcome: Outcome) -> Outcome:
-    """The outcome, or that it cannot be written as JSON: an object's methods may lie."""
+def _written(outcome: Outcome, dumps: Callable[..., str]) -> str:
+    """The outcome as JSON, or that it cannot be written: an object's methods may lie."""
     try:
-        json.dumps(outcome, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
+        return dumps(outcome, allow_nan=False)
+    except (TypeError, ValueError, RecursionError, MemoryError) as error:
         named = f"thing that cannot cross ({type(error).__name__})"
-        return {"value": {"unknown": named}, "mutated": []}
-    return outcome
+        return dumps({"value": {"unknown": named}, "mutated": []})
 
 
-def _said(error: BaseException) -> str:
-    said = describe_error(error, None, _FILE)
+def _described(error: BaseException, answer: Any, file: str | None = None) -> dict[str, Any]:
+    try:
+        return describe_error(error, answer, file)
+    except BaseException:  # an error whose own methods raise
+        return {"type": type(error).__name__, "message": "", "line": None, "text": ""}
+
+
+def _stopped(error: BaseException) -> str:
+    if type(error) is _Stop:
+        return str(error)
+    said = _described(error, None, _FILE)
     message, line, text = said["message"], said["line"], said["text"]
     if isinstance(error, SyntaxError) and error.filename == _FILE:
         message, line, text = error.msg, error.lineno, (error.text or "").strip()
     where = f" (line {line}: `{text}`)" if line else ""
-    return f"{said['type']}: {message}{where}"
+    return f"the program stops with {said['type']}: {message}{where}"

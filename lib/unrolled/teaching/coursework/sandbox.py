@@ -396,7 +396,8 @@ class _Watch:
                 if len(data) > limits.output_bytes:
                     return b"", f"the answer handed in more than {_size(limits.output_bytes)}"
             if ended:
-                return bytes(data), "" if data.endswith(b"}") else self._ending()
+                delivered = data.endswith(b"}") and self.process.returncode == 0
+                return bytes(data), "" if delivered else self._ending()
             now = time.monotonic()
             if now > until:
                 return b"", f"the answer did not finish within {limits.wall_seconds:g} s"
@@ -449,7 +450,7 @@ class _Watch:
     def _ending(self) -> str:
         code = self.process.returncode
         ended_by = -code if code < 0 else max(0, code - 128)  # bubblewrap adds 128 to a signal
-        if ended_by == signal.SIGKILL and self.seconds >= self.limits.cpu_seconds - 1:
+        if ended_by == signal.SIGKILL and self.seconds > 0.8 * self.limits.cpu_seconds:
             return f"the answer did not finish within {self.limits.cpu_seconds} s of CPU time"
         with suppress(ValueError):
             return f"the answer ended the process ({signal.Signals(ended_by).name})"

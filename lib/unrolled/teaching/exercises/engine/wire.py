@@ -182,20 +182,23 @@ def decode(data: Any) -> Any:
 
 def _check_size(data: Any) -> None:
     """Texts and numbers side by side become, in numpy, an array as wide as the longest text."""
-    n_leaves, longest = _size(data, 0)
+    n_leaves, longest, level = 0, 0, [data]
+    for _ in range(3 * _DEEPEST):  # a dict's entries are lists in a list in a dictionary
+        texts = [len(d) for d in level if isinstance(d, str)]
+        longest = max(longest, max(texts, default=0))
+        n_leaves += len(level)
+        if not (level := [part for d in level for part in _parts(d)]):
+            break
+    else:
+        raise ValueError("nested too deeply")
     if 4 * n_leaves * longest > _LARGEST and n_leaves > 1:
         raise _TooLarge(f"{n_leaves} parts, one with {longest} characters: too large together")
 
 
-def _size(data: Any, depth: int) -> tuple[int, int]:
-    if depth > 3 * _DEEPEST:  # a dictionary's entries are lists in a list in a dictionary
-        raise ValueError("nested too deeply")
+def _parts(data: Any) -> Any:
     if isinstance(data, dict):
-        data = [] if "array" in data or "tensor" in data else list(data.values())
-    if not isinstance(data, list):
-        return 1, len(data) if isinstance(data, str) else 1
-    sizes = [_size(d, depth + 1) for d in data]
-    return max(1, sum(n for n, _ in sizes)), max((longest for _, longest in sizes), default=1)
+        return () if data.keys() & {"array", "tensor"} else data.values()
+    return data if isinstance(data, list) else ()
 
 
 def _decode(data: Any, depth: int) -> Any:
