@@ -177,6 +177,12 @@ exercise: .venv/.ready ## Begin an exercise (NAME=c03_perplexity/two_tokenisers)
 publish: .venv/.ready ## Make a draft a chapter of the book (NAME=03_perplexity)
 	@$(BIN)/python -m book.tools.notebooks.skeleton publish $(NAME)
 
+.PHONY: coursework
+coursework: .venv/.ready ## Build a course's notebooks for students and teachers (SYLLABUS=, OUT=, ROSTER=)
+	@test -n "$(SYLLABUS)" || { echo "coursework: which course? SYLLABUS=my_course.toml (see book/instructors.md)"; exit 1; }
+	@$(BIN)/python -m unrolled.teaching.coursework build $(SYLLABUS) --out $(or $(OUT),_build/coursework) \
+	  $(if $(ROSTER),--roster $(ROSTER))
+
 .PHONY: results
 results: .venv/.ready ## Run the recorded experiments again (ONLY=ladder_ngram for one), and write the pages made from them
 	@$(BIN)/python -m unrolled.teaching.experiments $(or $(ONLY),all)

@@ -20,6 +20,7 @@ import numpy as np
 
 from unrolled.teaching.exercises.engine import Exercise
 from unrolled.teaching.exercises.engine.compare import difference
+from unrolled.teaching.exercises.engine.running import quiet
 from unrolled.teaching.exercises.engine.wire import decode, encode
 from unrolled.teaching.exercises.examples import written, written_call
 
@@ -124,7 +125,7 @@ def _as_printed(args: tuple) -> tuple | None:
 def _result(exercise: Exercise, answer: Any, args: tuple) -> Any:
     """What the answer returns, as it is written by hand; None for an error or another thing."""
     try:
-        with np.errstate(all="ignore"):
+        with quiet():
             value = decode(encode(answer(*decode(encode(args)))))
     except Exception:  # a wrong answer may raise anything
         return None
