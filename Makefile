@@ -89,9 +89,16 @@ _build/.whole: _toc.yml _config.yml requirements.lock $(wildcard book/extensions
 	@rm -rf _build/html _build/.doctrees
 	@mkdir -p _build && touch $@
 
+# Python and numpy for the page, from two packages of npm that are fetched once. A book without them
+# is whole but for that: its exercises then lead to Colab.
+.PHONY: live
+live: .venv/.ready ## Build what solves exercises in the page (needs npm and node)
+	@$(BIN)/python -m book.tools.live
+
 # After a warning the next build reads all pages again, or it would pass in silence.
 .PHONY: html
 html: .venv/.ready _build/.whole ## Build the web book into _build/html, warnings as errors
+	@$(BIN)/python -m book.tools.live --try
 	@$(BIN)/jupyter-book build . --builder html -W -n --keep-going -q >/dev/null || \
 	  { rm -rf _build/.doctrees; exit 1; }
 	@echo "html: the pages are in _build/html"
@@ -123,7 +130,7 @@ check: .venv/.ready ## The fast part of the tests: style, library, form, exercis
 
 .PHONY: test
 test: .venv/.ready ## Everything, as CI runs it
-	@$(call stages,lint test-lib test-form test-notebooks test-colab html test-browser)
+	@$(call stages,lint test-lib test-form test-notebooks test-colab live html test-browser)
 
 .PHONY: lint
 lint: .venv/.ready
@@ -155,7 +162,7 @@ test-processors: .venv/.ready ## Compare the chapters as on an older processor, 
 	$(BIN)/python -m book.tools.notebooks.processors $(ONLY)
 
 .PHONY: test-browser
-test-browser: .venv/.ready html browser ## The built book in a real browser (SCREENSHOTS=1: pictures)
+test-browser: .venv/.ready html browser ## The built book in a real browser, and its Python in node (SCREENSHOTS=1: pictures)
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder book/tests
 
 .PHONY: bench

@@ -13,6 +13,7 @@ import json
 import shutil
 import subprocess
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,12 @@ import pytest
 from unrolled.teaching import exercises
 from unrolled.teaching.exercises.engine.wire import decode
 
-from book.tools.live import library
+from book.tools.live import bundle, library
 from book.tools.live.bundle import OUT, SITE
 
 HERE = Path(__file__).parent
+LIVE = Path(bundle.__file__).parent
 NAMES = [f"{slug}/{name}" for slug, names in exercises.chapters().items() for name in names]
-
-pytestmark = pytest.mark.xdist_group("in_pyodide")
 
 
 @pytest.fixture(scope="module")
@@ -37,12 +37,12 @@ def manifest() -> dict[str, Any]:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def in_node(program: str = "", answers: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+def in_node(program: str = "", answers: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
     """What a program says in the page's Python, and the reports on some answers."""
     node = shutil.which("node")
     assert node, "node is missing (Debian: apt-get install nodejs)"
-    command = [node, str(HERE / "in_node.mjs"), str(OUT)]
-    given = json.dumps({"program": program, "answers": answers or []})
+    command = [node, str(LIVE / "in_node.mjs"), str(OUT)]
+    given = json.dumps({"program": program, "answers": answers})
     done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
@@ -104,3 +104,42 @@ def assert_same(there: Any, here: Any, at: str) -> None:
             np.testing.assert_array_equal(there, here, err_msg=at)
     else:
         assert there == here, at
+
+
+# ---- the exercises -----------------------------------------------------------------------------
+
+
+def test_the_bundle_says_which_exercises_run_in_the_page_and_why_others_do_not(manifest):
+    assert [*manifest["exercises"], *manifest["elsewhere"]] == sorted(NAMES, key=NAMES.index)
+    assert all("needs" in reason for reason in manifest["elsewhere"].values())
+
+
+def test_every_solution_as_it_is_shown_passes_in_the_page(manifest):
+    answers = [
+        {"exercise": name, "source": exercises.load(name).solution_source, "seed": 0}
+        for name in manifest["exercises"]
+    ]
+    reports = in_node(answers=answers)["reports"]
+    failed = [report["text"] for report in reports if report["state"] != "passed"]
+    assert not failed, "\n".join(failed)
+    assert len(reports) == len(answers)
+    slow = [(r["exercise"], r["seconds"]) for r in reports if r["seconds"] > 5]
+    assert not slow
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_every_wrong_answer_is_told_its_own_mistake_in_the_page(manifest, part):
+    names = [name for name in manifest["exercises"] if name not in manifest["texts"]][part::2]
+    program = (HERE / "every_wrong_answer.py").read_text(encoding="utf-8")
+    untold = json.loads(in_node(f"NAMES, SEED = {names!r}, 0\n{program}")["said"])
+    assert list(untold) == names
+    assert not any(untold.values()), {name: found for name, found in untold.items() if found}
+
+
+def test_every_starter_is_not_written_yet_in_the_page(manifest):
+    answers = [
+        {"exercise": name, "source": exercises.load(name).starter, "seed": 0}
+        for name in manifest["exercises"]
+    ]
+    reports = in_node(answers=answers)["reports"]
+    assert {report["state"] for report in reports} == {"unwritten"}

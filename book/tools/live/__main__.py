@@ -1,17 +1,23 @@
-"""Write the bundle into `_build/live`: `python -m book.tools.live`."""
+"""Write the bundle into `_build/live`: `python -m book.tools.live`.
+
+With `--try` the book can do without it: one line says why there is none, and that is no failure.
+"""
 
 from __future__ import annotations
 
+import json
 import sys
 
-from book.tools.live.bundle import OUT, build
+from book.tools.live.bundle import OUT, write
 from book.tools.live.packages import NoBundle
 
 try:
-    files = build()
+    new = write()
 except NoBundle as why:
-    sys.exit(f"live: no exercises in the page: {why}")
-OUT.mkdir(parents=True, exist_ok=True)
-for name, data in files.items():
-    (OUT / name).write_bytes(data)
-print(f"live: {sum(map(len, files.values())):,} bytes in {OUT}")
+    print(f"live: no exercises are solved in the page, links lead to Colab: {why}")
+    sys.exit("--try" not in sys.argv)
+manifest = json.loads((OUT / "manifest.json").read_text(encoding="utf-8"))
+if new or "--try" not in sys.argv:
+    here, elsewhere = len(manifest["exercises"]), len(manifest["elsewhere"])
+    size = f"{manifest['total_bytes'] / 1e6:.1f} MB"
+    print(f"live: {here} exercises run in the page, {elsewhere} do not; it loads {size}")

@@ -6,54 +6,83 @@ import hashlib
 import io
 import json
 import re
+import shutil
 import zipfile
 from pathlib import Path
 
 from unrolled.teaching.exercises.engine import Exercise
 
-from book.tools.live import archives, library
+from book.tools.live import archives, library, trim
+from book.tools.live.compiler import Compiler
 from book.tools.live.packages import NUMPY, PYODIDE, members
-from book.tools.notebooks import ROOT
+from book.tools.notebooks import ROOT, chapter_paths
 
 HERE = Path(__file__).parent
 OUT = ROOT / "_build" / "live"
-SITE = "lib/python3.12/site-packages"
+HOME = "lib/python3.12"
+SITE = f"{HOME}/site-packages"
 
 
 def build() -> dict[str, bytes]:
-    """The bundle's files by their names. Raises NoBundle where the packages cannot be had."""
+    """The bundle's files by their names. Raises NoBundle where one of its parts cannot be had."""
     pyodide = {name.removeprefix("package/"): data for name, data in PYODIDE.members().items()}
     (conda,) = (data for name, data in NUMPY.members().items() if name.endswith(".tar.gz"))
+    engine = {name: archives.gz(pyodide[name]) for name in ("pyodide.asm.js", "pyodide.asm.wasm")}
+    engine = {f"{name}.gz": data for name, data in engine.items()}
+    python = stdlib(pyodide["python_stdlib.zip"])
+    compiler = Compiler(engine | {"stdlib.tar.gz": archives.tar_gz(under(HOME, python))})
+
     book = library.book()
     reasons = {name: library.elsewhere(exercise) for name, exercise in book.items()}
     here = {name: exercise for name, exercise in book.items() if not reasons[name]}
-    first = {
-        "pyodide.asm.js.gz": archives.gz(pyodide["pyodide.asm.js"]),
-        "pyodide.asm.wasm.gz": archives.gz(pyodide["pyodide.asm.wasm"]),
-        "stdlib.tar.gz": archives.tar_gz(stdlib(pyodide["python_stdlib.zip"])),
-        "numpy.tar.gz": archives.tar_gz(numpy(members(conda))),
-        "unrolled.tar.gz": archives.tar_gz(unrolled(list(here.values()))),
+    first = engine | {
+        "stdlib.tar.gz": archives.tar_gz(compiler.compiled(under(HOME, trim.python(python)))),
+        "numpy.tar.gz": archives.tar_gz(compiler.compiled(trim.numpy(site_packages(conda)))),
+        "unrolled.tar.gz": archives.tar_gz(compiler.compiled(unrolled(list(here.values())))),
     }
     texts = {name: library.texts(exercise) for name, exercise in here.items()}
-    files = {
-        **first,
-        "live.mjs": (HERE / "live.mjs").read_bytes(),
-        **{
-            n: (library.LIB / library.TEXTS / n).read_bytes()
-            for some in texts.values()
-            for n in some
-        },
-    }
+    more = {"live.mjs": (HERE / "live.mjs").read_bytes(), "LICENSES.txt": licences(members(conda))}
+    for name in {name for names in texts.values() for name in names}:
+        more[name] = (library.LIB / library.TEXTS / name).read_bytes()
     manifest = {
         "total_bytes": sum(map(len, first.values())),
         "first": list(first),
-        "files": {name: described(data) for name, data in files.items()},
+        "files": {name: described(data) for name, data in (first | more).items()},
         "exercises": list(here),
         "elsewhere": {name: reason for name, reason in reasons.items() if reason},
-        "texts": {name: some for name, some in texts.items() if some},
+        "texts": {name: names for name, names in texts.items() if names},
     }
     text = json.dumps(manifest, ensure_ascii=False, indent=1)
-    return files | {"manifest.json": text.encode()}
+    return first | more | {"manifest.json": text.encode()}
+
+
+def write() -> bool:
+    """Write the bundle where something has changed since it was written; say whether it had.
+
+    Raises NoBundle, and leaves none that is old.
+    """
+    now, record = sources(), OUT / ".sources"
+    if record.exists() and record.read_text() == now:
+        return False
+    shutil.rmtree(OUT, ignore_errors=True)
+    files = build()
+    OUT.mkdir(parents=True)
+    for name, data in files.items():
+        (OUT / name).write_bytes(data)
+    record.write_text(now)
+    return True
+
+
+def sources() -> str:
+    """A hash of everything that the bundle is made from; the packages of npm by their checksums."""
+    digest = hashlib.sha256((PYODIDE.sha512 + NUMPY.sha512).encode())
+    folders = (HERE, library.LIB / "unrolled")
+    paths = [p for folder in folders for p in folder.rglob("*") if p.is_file()]
+    paths += chapter_paths()  # for what they import
+    for path in sorted(path for path in paths if path.parent.name != "__pycache__"):
+        data = path.read_bytes()
+        digest.update(f"{path.relative_to(ROOT)}\0{len(data)}\0".encode() + data)
+    return digest.hexdigest()
 
 
 def described(data: bytes) -> dict[str, int | str]:
@@ -61,28 +90,50 @@ def described(data: bytes) -> dict[str, int | str]:
     return {"bytes": len(data), "sha512": hashlib.sha512(data).hexdigest()}
 
 
-def stdlib(archive: bytes) -> dict[str, bytes]:
-    """Python's standard library, by the paths where the interpreter looks for it."""
-    with zipfile.ZipFile(io.BytesIO(archive)) as found:
-        names = [name for name in found.namelist() if not name.endswith("/")]
-        return {f"lib/python3.12/{name}": found.read(name) for name in names}
-
-
-def numpy(conda: dict[str, bytes]) -> dict[str, bytes]:
-    """numpy without its tests, its stubs and its compilers."""
-    return {
-        name: data
-        for name, data in conda.items()
-        if name.startswith(f"{SITE}/numpy/") and not _NOT_OF_NUMPY.search(name)
+def licences(conda: dict[str, bytes]) -> bytes:
+    """The licences of everything in the bundle, one after the other."""
+    mine = {path.name: path.read_text(encoding="utf-8") for path in (HERE / "licences").iterdir()}
+    of_numpy = [n for n in sorted(conda) if re.search(r"site-packages/numpy.*/LICENSE", n)]
+    parts = {
+        "Unrolled (the library, its exercises, live.mjs): MIT": (ROOT / "LICENSE").read_text(),
+        f"Pyodide {PYODIDE.version}, unchanged; source: github.com/pyodide/pyodide: "
+        "Mozilla Public License 2.0": mine["MPL-2.0.txt"],
+        "Python 3.12, trimmed and compiled: PSF": mine["Python-3.12.txt"],
+        "What else Pyodide contains": mine["others.txt"],
+        "numpy 2.0.1, trimmed, compiled, its docstrings taken out: BSD and others": "\n\n".join(
+            f"[{name.partition('site-packages/')[2]}]\n\n{conda[name].decode()}"
+            for name in of_numpy
+        ),
     }
+    contents = "".join(f"{i}. {title}\n" for i, title in enumerate(parts, start=1))
+    bodies = "".join(
+        f"\n\n{'=' * 98}\n{i}. {title}\n{'=' * 98}\n\n{text.strip()}\n"
+        for i, (title, text) in enumerate(parts.items(), start=1)
+    )
+    return (contents + bodies).encode()
+
+
+def stdlib(archive: bytes) -> dict[str, bytes]:
+    """The files of Python's standard library, by their paths in it."""
+    with zipfile.ZipFile(io.BytesIO(archive)) as found:
+        return {name: found.read(name) for name in found.namelist() if not name.endswith("/")}
 
 
 def unrolled(here: list[Exercise]) -> dict[str, bytes]:
     """What checking these exercises needs of the library, and what runs it in the page."""
-    found = {f"{SITE}/{name}": data for name, data in library.modules(here).items()}
-    return found | {f"{SITE}/live_reader.py": (HERE / "reader.py").read_bytes()}
+    found = library.modules(here)
+    chapters = dict.fromkeys(exercise.chapter for exercise in here)
+    imports = {chapter: library.imports(chapter, found) for chapter in chapters}
+    found["live_reader.py"] = (HERE / "reader.py").read_bytes()
+    found["live_imports.json"] = json.dumps(imports, indent=1).encode()
+    return under(SITE, found)
 
 
-_NOT_OF_NUMPY = re.compile(
-    r"/(tests|f2py|distutils|_pyinstaller|_examples|include)/|\.(pyi|pxd|a|h|c)$|_(operand_flag|rational|struct_ufunc|umath)_tests\.|_simd\."
-)
+def site_packages(conda: bytes) -> dict[str, bytes]:
+    """The files of numpy's package, by the paths where Python looks for them."""
+    return {name: data for name, data in members(conda).items() if name.startswith(f"{SITE}/")}
+
+
+def under(folder: str, files: dict[str, bytes]) -> dict[str, bytes]:
+    """The files in a folder."""
+    return {f"{folder}/{name}": data for name, data in files.items()}

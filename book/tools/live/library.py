@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+import re
+import sys
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from unrolled.teaching import exercises
 from unrolled.teaching.exercises.engine import Exercise
 
-from book.tools.notebooks import ROOT
+from book.tools.live.trim import NOT_OF_PYTHON
+from book.tools.notebooks import ROOT, chapter_paths, read
 
 LIB = ROOT / "lib"
 TEXTS = "unrolled/data/texts"
 # Packages that an exercise may ask for and the page does not have.
 ABSENT = ("torch", "scipy", "matplotlib", "regex", "sympy", "pandas", "IPython")
+_IMPORT = re.compile(r"(?m)^(?:import|from) (?:[^(\n]*$|[^)]*\)$)")
 ALWAYS = ("unrolled.teaching.check",)  # what live_reader imports
 
 
@@ -43,6 +48,32 @@ def texts(exercise: Exercise) -> list[str]:
         and isinstance(node.args[0], ast.Constant)
     }
     return sorted(path.name for name in found for path in (LIB / TEXTS).glob(f"{name}.txt.*"))
+
+
+def imports(chapter: str, bundled: Collection[str]) -> dict[str, Any]:
+    """What the chapter's first cell imports: what the page has of it, as source, and by name, as
+    {"nn": "torch"}, what it lacks. bundled: the paths of the library's files in the page.
+    """
+    (path,) = chapter_paths([chapter.removeprefix("c")])
+    first = next(cell.source for cell in read(path).cells if cell.cell_type == "code")
+    lines, missing = [], {}
+    for node in ast.parse("\n".join(_IMPORT.findall(first))).body:
+        absent = [name for name in _imported(ast.Module([node], [])) if not _there(name, bundled)]
+        if absent:
+            bound = [alias.asname or alias.name.partition(".")[0] for alias in node.names]
+            missing |= dict.fromkeys(bound, absent[0].partition(".")[0])
+        else:
+            lines.append(ast.unparse(node))
+    return {"source": "\n".join(lines), "missing": missing}
+
+
+def _there(name: str, bundled: Collection[str]) -> bool:
+    if name.startswith("unrolled"):
+        return str(_path(name).relative_to(LIB)) in bundled
+    top = name.partition(".")[0]
+    return top == "numpy" or (
+        top in sys.stdlib_module_names and top != "lzma" and not NOT_OF_PYTHON.match(f"{top}.py")
+    )
 
 
 def modules(here: list[Exercise]) -> dict[str, bytes]:
@@ -82,10 +113,10 @@ def _imports_of(name: str) -> frozenset[str]:
     path = _path(name)
     if path is None:
         return frozenset()
-    return frozenset(_imported(ast.parse(path.read_text(encoding="utf-8")), inside=False))
+    return frozenset(_imported(ast.parse(path.read_text(encoding="utf-8"))))
 
 
-def _imported(tree: ast.AST, *, inside: bool) -> Iterator[str]:
+def _imported(tree: ast.AST, *, inside: bool = False) -> Iterator[str]:
     """Names of modules that a module imports when it runs; with those inside functions, or not."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import):

@@ -28,21 +28,7 @@ const MEMORY = 1 << 30; // bytes; beyond them Python raises MemoryError, and the
 const SITE = "/lib/python3.12/site-packages";
 
 export async function start({ base, progress = () => {} }) {
-  const read = reader(new URL(base));
-  const manifest = JSON.parse(new TextDecoder().decode(await read("manifest.json")));
-  let loaded = 0;
-  const get = async (name) => {
-    const { bytes, sha512 } = manifest.files[name];
-    const data = await unzipped(await read(name, sha512.slice(0, 16)));
-    if (manifest.first.includes(name)) progress((loaded += bytes) / manifest.total_bytes);
-    return data;
-  };
-  const names = ["pyodide.asm.js.gz", "pyodide.asm.wasm.gz"];
-  const [program, wasm, ...archives] = await Promise.all(
-    [...names, ...manifest.first.filter((name) => name.endsWith(".tar.gz"))].map(get),
-  );
-  const python = await interpreter(new TextDecoder().decode(program), wasm, archives.map(files));
-  const { API, Module, printed } = python;
+  const { manifest, get, API, Module, printed } = await boot({ base, progress });
   let dead = "";
   API.on_fatal = (error) => (dead ||= String(error?.message ?? error).split("\n")[0]);
   const check = API.runPythonInternal("from live_reader import examine; examine");
@@ -52,9 +38,7 @@ export async function start({ base, progress = () => {} }) {
   async function run(exercise, source, seed = null) {
     for (const name of manifest.texts[exercise] ?? []) {
       const path = `${SITE}/unrolled/data/texts/${name}`;
-      if (!Module.FS.analyzePath(path).exists) {
-        write(Module.FS, path, await read(name, manifest.files[name].sha512.slice(0, 16)));
-      }
+      if (!Module.FS.analyzePath(path).exists) write(Module.FS, path, await get(name));
     }
     if (!dead) {
       try {
@@ -68,6 +52,25 @@ export async function start({ base, progress = () => {} }) {
     const text = `✗ Python has ended (${dead || "no reason given"}); it begins anew with the next check.`;
     return { state: "dead", text, n_passed: 0, n_tests: 0, seed, output: printed() };
   }
+}
+
+/** The interpreter, with all the archives that the manifest loads first. */
+export async function boot({ base, progress = () => {} }) {
+  const read = reader(new URL(base));
+  const manifest = JSON.parse(new TextDecoder().decode(await read("manifest.json")));
+  let loaded = 0;
+  const get = async (name) => {
+    const { bytes, sha512 } = manifest.files[name];
+    const data = await read(name, sha512.slice(0, 16));
+    if (manifest.first.includes(name)) progress((loaded += bytes) / manifest.total_bytes);
+    return data;
+  };
+  const [program, wasm, ...archives] = await Promise.all(
+    manifest.first.map(async (name) => unzipped(await get(name))),
+  );
+  const python = await interpreter(new TextDecoder().decode(program), wasm, archives.map(files));
+  const evaluate = (source) => String(python.API.runPythonInternal(source));
+  return { ...python, manifest, get, evaluate };
 }
 
 /** How the bundle's files are read: by fetch, or from the disk in node. */

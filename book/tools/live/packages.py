@@ -53,7 +53,7 @@ class Package:
             raise NoBundle("npm is missing (Debian: apt-get install npm)")
         CACHE.mkdir(parents=True, exist_ok=True)
         # `npm pack` runs none of the package's code.
-        command = [npm, "pack", "--silent", "--pack-destination", str(CACHE)]
+        command = [npm, "pack", "--silent", "--fetch-retries=1", "--pack-destination", str(CACHE)]
         command.append(f"{self.name}@{self.version}")
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=300)

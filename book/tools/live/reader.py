@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import json
 import linecache
+import re
 import secrets
-import sys
 import traceback
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from unrolled.teaching import exercises
@@ -18,6 +20,7 @@ from unrolled.teaching.exercises.engine.marking import Report
 
 LONGEST = 20_000  # characters of what the reader's code prints
 FILE = "<your answer>"
+_IMPORTS = json.loads(Path(__file__).with_name("live_imports.json").read_text(encoding="utf-8"))
 
 
 class _Output(io.TextIOBase):
@@ -53,26 +56,43 @@ def examine(name: str, source: str, seed: int | None) -> str:
 
 
 def _report(exercise: Exercise, source: str, seed: int) -> Report:
+    chapter = _IMPORTS[exercise.chapter]
     names: dict[str, Any] = {"__name__": "__main__"}
-    lines = source.splitlines(keepends=True)
-    linecache.cache[FILE] = (len(source), None, lines, FILE)  # for the line that an error names
+    linecache.cache[FILE] = (len(source), None, source.splitlines(keepends=True), FILE)
     try:
         exec(exercise.imports, names)
+        exec(chapter["source"], names)
         exec(compile(source, FILE, "exec"), names)
         if exercise.name not in names:
             what = f"nothing is named {exercise.name}; the answer needs that name"
             return Report(exercise.name, "failed", (what,))
-        return _examine(exercise, names[exercise.name], seed)
+        report = _examine(exercise, names[exercise.name], seed)
     except MemoryError:
-        return Report(exercise.name, "failed", ("needs more memory than there is in the page",))
+        report = _failed(exercise, "needs more memory than the page gives it (1 GB)")
     except BaseException as error:  # also exit() and KeyboardInterrupt
-        return Report(exercise.name, "failed", (f"raised {_said(error)}",))
+        report = _failed(exercise, f"raised {_said(error)}")
+    return replace(report, lines=(*report.lines, *_lacks(report, chapter["missing"])))
+
+
+def _failed(exercise: Exercise, line: str) -> Report:
+    return Report(exercise.name, "failed", (line,))
 
 
 def _said(error: BaseException) -> str:
-    said = f"{type(error).__name__}: {error}"
+    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if isinstance(error, SyntaxError) and error.filename == FILE:
         text = (error.text or "").strip()
         return f"{type(error).__name__}: {error.msg} (line {error.lineno}: `{text}`)"
-    own = [f for f in traceback.extract_tb(sys.exc_info()[2]) if f.filename == FILE]
+    own = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == FILE]
     return f"{said} (line {own[-1].lineno}: `{own[-1].line}`)" if own else said
+
+
+def _lacks(report: Report, missing: dict[str, str]) -> list[str]:
+    """A line where the answer asks for what the chapter imports and the page does not have."""
+    found = re.search(r"NameError: name '(\w+)' is not|No module named '(\w+)", report.text)
+    name = found and (found[1] or found[2])
+    if name in missing and name != missing[name]:
+        name = f"{name} (of {missing[name]})"
+    elif name not in missing.values():
+        return []
+    return [f"The page does not have {name}; the chapter in Colab does."]

@@ -1,4 +1,5 @@
 // Runs a program, and then checks answers, in Python as the page has it: node in_node.mjs BUNDLE
+// Without answers there is the interpreter alone, which is how the bundle is made.
 //
 // Standard input: {program, answers: [{exercise, source, seed}, …]}. The program's last line is an
 // expression, a text. Standard output: {said: that text, reports, seconds to start, memory}.
@@ -12,14 +13,14 @@ process.on("uncaughtException", (error) => {
 
 const base = pathToFileURL(process.argv[2] + "/");
 const { program, answers } = JSON.parse(readFileSync(0, "utf8"));
-const { start } = await import(new URL("live.mjs", base));
+const { boot, start } = await import(new URL("live.mjs", base));
 const now = () => performance.now() / 1000;
 const begin = now();
-const python = await start({ base });
+const python = await (answers ? start : boot)({ base });
 const seconds = now() - begin;
 const said = program ? python.evaluate(program) : "";
 const reports = [];
-for (const { exercise, source, seed } of answers) {
+for (const { exercise, source, seed } of answers ?? []) {
   const from = now();
   reports.push({ ...(await python.run(exercise, source, seed)), exercise, seconds: now() - from });
 }
