@@ -52,11 +52,26 @@ def test_the_exponent_of_the_tokens_is_named():
         check_exponent(tokens)
 
 
+def test_leaving_the_embedding_out_of_the_budget_alone_is_guessed():
+    def spent_on_blocks(train, embedding):
+        low = []
+        for compute in np.logspace(15, 21, 7):
+            losses = train(BLOCKS, compute / (6 * BLOCKS))
+            near = slice(max(losses.argmin() - 10, 0), losses.argmin() + 11)
+            low.append(valley((BLOCKS + embedding(BLOCKS))[near], losses[near])[0])
+        found = power_law(np.logspace(15, 21, 7), low)[1]
+        return found, found
+
+    with pytest.raises(BehaviourError, match="counted in N, but not in C"):
+        check_exponent(spent_on_blocks)
+
+
 @pytest.mark.parametrize(
     ("interval", "why"),
     [
         ((0.5, 0.52), "exponent 0.400"),  # right for the first law alone
         ((0.3, 0.7), "says too little"),
+        ((0.415, 0.605), "wider than 0.1"),  # with the margin it holds all three exponents
         ((0.6, 0.4), "a lower and an upper end"),
         ((np.nan, 0.5), "a lower and an upper end"),
         ((0.1, 0.2), "exponent 0.513"),
