@@ -2,11 +2,11 @@
 
 The cases stand in `hostile/*.txt`, one file for each kind of attack, as cells
 
-    #%% name -> passed | unwritten 0 | failed n: words of the report | words of the problem
+    #%% name -> passed, unwritten 0, failed n: words of the report, or words of the problem
     # exercise c01_chain_rule/posterior        (bits_per_byte where nothing is said)
 
 `failed n` means that n tests passed. SOLUTION stands for the exercise's own solution: an attack
-that raises when it succeeds is followed by the right answer, which passes only if it has failed.
+that raises when it succeeds stands beside the right answer, which passes only if it has failed.
 """
 
 from __future__ import annotations
@@ -141,11 +141,14 @@ def test_an_attack_gets_the_mark_that_it_deserves(sandbox, outside, case):
     for name, value in outside.items():
         source = source.replace("{" + name + "}", str(value))
     got = graded(sandbox, case.exercise, source, limits_for(case.expected))
-    wanted, _, words = case.expected.partition(": ")
+    assert any(agrees(got, expected) for expected in case.expected.split(" or ")), got
+
+
+def agrees(got: str, expected: str) -> bool:
+    wanted, _, words = expected.partition(": ")
     if not wanted.startswith(("failed", "unwritten")):
-        wanted, words = case.expected, ""
-    assert got.startswith(wanted), got
-    assert " ".join(words.split()) in " ".join(got.split())
+        return got.startswith(expected)
+    return got.startswith(f"{wanted}:") and words in " ".join(got.split())
 
 
 def test_there_are_attacks_of_every_kind():

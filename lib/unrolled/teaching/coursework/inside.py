@@ -4,9 +4,9 @@ The text of this module is sent into the sandbox together with that of `wire` an
 nothing else of the package is in there. It holds no test, no expected value and no reference, so
 an answer that takes it over learns only its own arguments, and what it hands out is judged outside.
 
-Both pipes carry JSON. In: a line with the limits, and when the first byte `READY` has gone out, a
-line with the program, the answer's name and the encoded arguments. Out: that byte, then either
-{"outcomes": […], "seconds": 0.1} or {"stopped": sentence, "seconds": 0.1}.
+Both pipes carry JSON, a document to a line. In: the limits, and when the first byte `READY` has
+gone out, the program, the answer's name and the encoded arguments. Out: that byte, an outcome for
+each call or {"stopped": sentence}, and last {"seconds": 0.1}.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main(channel: int) -> None:
     write, leave, dumps, clock = os.write, os._exit, json.dumps, time.process_time
 
     def send(text: str) -> None:
-        data = text.encode()
+        data = text.encode() + b"\n"
         while data:
             data = data[write(channel, data) :]
 
@@ -51,13 +51,11 @@ def main(channel: int) -> None:
     try:
         outcomes = _outcomes(request, _defined(request))
     except BaseException as error:  # whatever the program raises; KeyboardInterrupt, too
-        send(f'{{"stopped": {dumps(_stopped(error))}')
+        send(dumps({"stopped": _stopped(error)}))
     else:
-        send('{"outcomes": [')
-        for i, outcome in enumerate(outcomes):
-            send(", " * (i > 0) + _written(outcome, dumps))
-        send("]")
-    send(f', "seconds": {clock() - start}}}')
+        for outcome in outcomes:
+            send(_written(outcome, dumps))
+    send(dumps({"seconds": float(clock() - start)}))
     leave(0)  # at once: no thread, no atexit of the answer's comes after it
 
 
