@@ -35,6 +35,13 @@ try:
 except ModuleNotFoundError:  # on Colab
     %pip install --quiet "unrolled[teaching] @ git+{REPOSITORY}#subdirectory=lib"
 """
+_HOW = """\
+Write your id into the next cell, and your answers where `...` stands. Keep the names of the
+answers, and the marks in the cells: they say which answer is which. `check` tries the visible cases
+only. The points come from other inputs, so passing it is not full marks.
+
+**Hand in** this notebook as one file: save it (on Colab *File → Download → Download .ipynb*), and
+do not rename the answers in it. Before that, restart it and run all cells once."""
 _LINK = re.compile(r"\[([^\[\]]*)\]\(((?:cite:|term:|#|[\w./-]+\.(?:ipynb|md)\b)[^()\s]*)\)")
 
 
@@ -124,7 +131,7 @@ def _task(number: int, item: Item, exercise: Exercise) -> list[Cell]:
 def statement(number: int, item: Item, exercise: Exercise) -> str:
     """The heading, the statement and the visible examples of a task."""
     about = f"{exercise.kind}, {'★' * exercise.level}, {_points(item.points)}"
-    heading = f"<!-- task: {exercise.name} -->\n## {number}. {exercise.title} ({about})"
+    heading = f"<!-- task: {exercise.name} -->\n\n## {number}. {exercise.title} ({about})"
     return "\n\n".join(
         [heading, portable(exercise.statement, exercise.chapter), *examples(exercise)]
     )
@@ -132,13 +139,13 @@ def statement(number: int, item: Item, exercise: Exercise) -> str:
 
 def _asked(number: int, question: Question) -> str:
     mark = f"<!-- task: {question.name} -->"
-    heading = f"{mark}\n## {number}. {question.title} (in words, {_points(question.points)})"
+    heading = f"{mark}\n\n## {number}. {question.title} (in words, {_points(question.points)})"
     return f"{heading}\n\n{portable(question.statement)}"
 
 
 def _answer(name: str, asks: str = "*Write your answer here.*") -> Cell:
     about = {"task": name, "role": "words"}
-    return _markdown(f"words-{name}", f"{answer_mark(name)}\n{asks}", about)
+    return _markdown(f"words-{name}", f"{answer_mark(name)}\n\n{asks}", about)
 
 
 def answer_mark(name: str) -> str:
@@ -148,21 +155,11 @@ def answer_mark(name: str) -> str:
 
 def _head(syllabus: Syllabus, week: Week) -> str:
     total = sum(each.points for each in (*week.items, *week.questions))
-    due = f"**Due** {week.due:%A, %d %B %Y, %H:%M} ({week.due:%Z}). " if week.due else ""
-    late = "" if syllabus.late == 1 or not due else _late(syllabus.late)
-    return f"""\
-# {week.title}
-
-*{syllabus.title} · {week.name} · {_points(total)}*
-
-{due}{late}
-
-Write your id into the next cell, and your answers where `...` stands. Keep the names of the
-answers, and the marks in the cells: they say which answer is which. `check` tries the visible cases
-only. The points come from other inputs, so passing it is not full marks.
-
-**Hand in** this notebook as one file: save it (on Colab *File → Download → Download .ipynb*), and
-do not rename the answers in it. Before that, restart it and run all cells once."""
+    parts = [f"# {week.title}", f"*{syllabus.title} · {week.name} · {_points(total)}*"]
+    if week.due:
+        due = f"**Due** {week.due:%A, %d %B %Y, %H:%M} ({week.due:%Z})."
+        parts.append(due if syllabus.late == 1 else f"{due} {_late(syllabus.late)}")
+    return "\n\n".join([*parts, _HOW])
 
 
 def _late(share: float) -> str:
