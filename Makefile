@@ -179,8 +179,8 @@ chapters: .venv/.ready ## Execute the chapters in place (ONLY=chapters/07_backpr
 .PHONY: chapter exercise publish
 chapter: .venv/.ready ## Begin a chapter as a draft (NAME=03_perplexity)
 	@$(BIN)/python -m book.tools.notebooks.skeleton chapter $(NAME)
-exercise: .venv/.ready ## Begin an exercise (NAME=c03_perplexity/two_tokenisers)
-	@$(BIN)/python -m book.tools.notebooks.skeleton exercise $(NAME)
+exercise: .venv/.ready ## Begin an exercise (NAME=c03_perplexity/two_tokenisers, FOLDER= your own)
+	@$(BIN)/python -m book.tools.notebooks.skeleton exercise $(NAME) $(FOLDER)
 publish: .venv/.ready ## Make a draft a chapter of the book (NAME=03_perplexity)
 	@$(BIN)/python -m book.tools.notebooks.skeleton publish $(NAME)
 

@@ -285,6 +285,15 @@ def test_a_new_exercise_passes_the_tests_of_exercises(beginning):
     assert done.returncode == 0, done.stdout[-2000:]
 
 
+def test_an_exercise_may_begin_in_a_folder_of_ones_own(beginning):
+    own = beginning / "mine"
+    skeleton.make_exercise("c03_perplexity/two_tokenisers", own)
+    skeleton.make_exercise("c03_perplexity/three_tokenisers", own)
+    assert exercises.chapters(own) == {"c03_perplexity": ("two_tokenisers", "three_tokenisers")}
+    assert exercises.load("c03_perplexity/two_tokenisers", own).points == 1
+    assert not (beginning / "exercises" / "c03_perplexity").exists()
+
+
 @pytest.mark.parametrize("name", ["perplexity", "3_perplexity", "03-perplexity", "c03_perplexity"])
 def test_a_chapter_with_another_name_is_refused(name, beginning):
     with pytest.raises(SystemExit, match="named like 03_perplexity"):

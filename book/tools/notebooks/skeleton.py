@@ -1,12 +1,13 @@
 """Make what a contributor begins with: a chapter or an exercise that passes the tests as a draft.
 
     python -m book.tools.notebooks.skeleton chapter 03_perplexity
-    python -m book.tools.notebooks.skeleton exercise c03_perplexity/two_tokenisers
+    python -m book.tools.notebooks.skeleton exercise c03_perplexity/two_tokenisers [my_exercises]
     python -m book.tools.notebooks.skeleton publish 03_perplexity
 
 A draft is a notebook whose metadata say so. It is run and tested as every chapter, but it is not in
 the book yet: not in `_toc.yml`, not on the landing page's road, and it may have fewer exercises.
-`publish` takes the mark away; then the tests ask for the rest, each in a sentence.
+`publish` takes the mark away; then the tests ask for the rest, each in a sentence. An exercise may
+begin in a folder of your own, which is made where it is missing.
 """
 
 from __future__ import annotations
@@ -142,16 +143,20 @@ def make_chapter(slug: str) -> list[Path]:
     return [path, package]
 
 
-def make_exercise(name: str) -> list[Path]:
+def make_exercise(name: str, folder: str | Path = "") -> list[Path]:
     """Write an exercise that is whole but says nothing yet, last in its chapter's order."""
     slug, _, bare = name.partition("/")
     if not re.fullmatch(r"[a-z][a-z0-9_]*", bare):
         raise SystemExit(f"an exercise is named like c03_perplexity/two_tokenisers, not {name!r}")
-    package, path = HOME / slug / "__init__.py", HOME / slug / f"{bare}.py"
-    if not package.exists():
-        raise SystemExit(f"there is no {slug}; first: make chapter NAME={slug.removeprefix('c')}")
+    room = Path(folder) / slug if folder else HOME / slug
+    package, path = room / "__init__.py", room / f"{bare}.py"
     if path.exists():
-        raise SystemExit(f"{path.relative_to(ROOT)} is there already")
+        raise SystemExit(f"{_shown(path)} is there already")
+    if not package.exists() and not folder:
+        raise SystemExit(f"there is no {slug}; first: make chapter NAME={slug.removeprefix('c')}")
+    if not package.exists():
+        package.parent.mkdir(parents=True)
+        package.write_text('"""Exercises of our own."""\n\norder = ()\n', "utf8")
     text = package.read_text("utf8")
     listed = re.search(r"^order = \((.*?),?\s*\)", text, re.MULTILINE | re.DOTALL)
     names = [*re.findall(r'"(\w+)"', listed[1]), bare]
@@ -162,6 +167,10 @@ def make_exercise(name: str) -> list[Path]:
     package.write_text(text[: listed.start()] + line + text[listed.end() :], "utf8")
     path.write_text(EXERCISE.format(name=bare), "utf8")
     return [path, package]
+
+
+def _shown(path: Path) -> Path:
+    return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
 
 
 def publish(slug: str) -> list[Path]:
@@ -175,14 +184,15 @@ def publish(slug: str) -> list[Path]:
 
 def main() -> int:
     kinds = {"chapter": make_chapter, "exercise": make_exercise, "publish": publish}
-    if len(sys.argv) != 3 or sys.argv[1] not in kinds:
+    most = 4 if sys.argv[1:2] == ["exercise"] else 3
+    if not 3 <= len(sys.argv) <= most or sys.argv[1] not in kinds:
         print(__doc__)
         return 1
     import os
 
     os.environ.update(ENVIRONMENT)
-    for path in kinds[sys.argv[1]](sys.argv[2]):
-        print(f"{path.relative_to(ROOT)}: written")
+    for path in kinds[sys.argv[1]](*sys.argv[2:]):
+        print(f"{_shown(path)}: written")
     return 0
 
 
