@@ -167,6 +167,13 @@ def test_what_came_of_the_first_exercise(syllabus, tmp_path, submission, state, 
     assert found.error == ""
 
 
+def test_a_result_of_megabytes_is_not_judged(syllabus, tmp_path):
+    many = "def bits_per_byte(*a):\n    return [1] * 300_000"
+    cells = sources(syllabus, bits_per_byte=many)
+    (found,) = graded(syllabus, tmp_path, handed_in("ana", cells.values()))
+    assert "got a thing of type list of 0.9 MB" in found.marks[2].lines[1]
+
+
 def test_the_notebook_of_the_week_goes_before_other_files(syllabus, tmp_path):
     right, wrong = sources(syllabus).values(), ["def shift(*a): return 1"]
     files = (("week1.ipynb", notebook(right)), ("scratch.ipynb", notebook(wrong)))

@@ -177,6 +177,18 @@ def test_outcomes_that_run_never_returned_are_failing_tests(lie, right):
         assert (report.state, report.n_passed) == ("failed", 0)
 
 
+def test_why_an_answer_was_stopped_is_said_as_it_is():
+    def tests(rng):
+        yield from (call(1), call(2))
+
+    error = {"type": "Stopped", "message": "the answer ended", "line": None, "text": ""}
+    outcomes = [{"value": 1, "mutated": []}, {"error": error, "mutated": []}]
+    exercise = small(tests, lambda x: 1)
+    report = mark(exercise, exercise.calls(SEED), outcomes, {}, reveal=False)
+    assert report.lines[-2:] == ("f(2)", "the answer ended")
+    assert (report.n_passed, report.n_tests) == (1, 2)
+
+
 def test_a_judge_that_cannot_read_an_output_does_not_say_what_it_expected():
     def tests(rng):
         yield call(2)

@@ -34,6 +34,7 @@ from unrolled.teaching.exercises.engine.wire import encode
 
 _AHEAD = 2  # students, besides one for each worker, whose answers run before they are judged
 _MOST_LINES, _LONGEST_LINE = 24, 300  # of a report: an answer may hand out megabytes
+_LARGE = 200_000  # characters of an outcome as JSON, beyond twenty times the right one's
 _LINE_NUMBER = re.compile(r"\(line \d+: `")
 _CAUSE, _HINT = "Likely cause: ", "Hint: "
 _KINDS = {"passed": "right", "failed": "wrong", "unwritten": "unwritten"}
@@ -358,15 +359,28 @@ def _judged(job: _Job) -> Mark:
     said = marking.mark(
         task.exercise,
         task.calls,
-        result.outcomes,
+        [_of_a_size(*both) for both in zip(result.outcomes, task.expected, strict=True)],
         task.planned,
         expected=task.expected,
         reveal=False,
     )
-    return _in_words(tests, said, parts)
+    return _in_words(tests, said, result.problem, parts)
 
 
-def _in_words(tests: _Tests, said: Report, parts: dict[str, Any]) -> Mark:
+def _of_a_size(outcome: Outcome, expected: Outcome) -> Outcome:
+    """The outcome; what is far larger than the right one is named only, for judging takes time."""
+    try:
+        size, right = (len(json.dumps(each)) for each in (outcome, expected))
+    except (TypeError, ValueError, RecursionError):
+        return {"value": {"unknown": "value that cannot be read"}, "mutated": []}
+    if size <= _LARGE + 20 * right or "value" not in outcome:
+        return outcome
+    value = outcome["value"]
+    kind = next(iter(value)) if isinstance(value, dict) else type(value).__name__
+    return {"value": {"unknown": f"{kind} of {size / 1e6:.1f} MB"}, "mutated": []}
+
+
+def _in_words(tests: _Tests, said: Report, problem: str, parts: dict[str, Any]) -> Mark:
     n, share = said.n_tests, said.n_passed / said.n_tests if said.n_tests else 0.0
     state = "partly" if said.state == "failed" and said.n_passed else _KINDS[said.state]
     full = said.state == "passed"
@@ -389,7 +403,7 @@ def _in_words(tests: _Tests, said: Report, parts: dict[str, Any]) -> Mark:
         lines=tuple(lines),
         causes=tuple(causes),
         hint=hints[0] if hints else "",
-        slip=causes[0] if causes else raised[0] if raised else "" if full else "another mistake",
+        slip="" if full else [*causes, problem or (raised[0] if raised else "another mistake")][0],
         **parts,
     )
 

@@ -204,6 +204,8 @@ def _error_complaints(outcome: Outcome, expected: Outcome, reveal: bool) -> list
         got = describe(decode(outcome["value"]))
         return [f"returned {got}, but it must raise {expected['error']['type']}"]
     error = outcome["error"]
+    if error["type"] == "Stopped":  # the sandbox has stopped it; the message says why
+        return [error["message"]]
     if "error" in expected and error["type"] == expected["error"]["type"]:
         return []
     where = f" (line {error['line']}: `{error['text']}`)" if error["line"] else ""
