@@ -174,6 +174,16 @@ def test_a_result_of_megabytes_is_not_judged(syllabus, tmp_path):
     assert "got a thing of type list of 0.9 MB" in found.marks[2].lines[1]
 
 
+def test_no_page_holds_an_expected_value(syllabus, tmp_path):
+    text = sources(syllabus)["bits_per_byte"].replace(" / np.log(2)", "")
+    cells = sources(syllabus, bits_per_byte=text).values()
+    graded(syllabus, tmp_path, handed_in("ana", cells))
+    found = [tmp_path / "feedback" / "ana.md", tmp_path / "feedback" / "ana.html"]
+    for path in [*found, tmp_path / "results" / "ana.json", tmp_path / "report.html"]:
+        assert not re.search(r"expected\s+[\d\[-]", path.read_text())
+    assert "is not right" in found[0].read_text()
+
+
 def test_the_notebook_of_the_week_goes_before_other_files(syllabus, tmp_path):
     right, wrong = sources(syllabus).values(), ["def shift(*a): return 1"]
     files = (("week1.ipynb", notebook(right)), ("scratch.ipynb", notebook(wrong)))

@@ -35,6 +35,9 @@ def main(arguments: list[str] | None = None) -> int:
                 file=sys.stderr,
             )
         return 2
+    except KeyboardInterrupt:
+        print("coursework: stopped; the same command goes on from here", file=sys.stderr)
+        return 130
 
 
 def _build(given: argparse.Namespace) -> int:
