@@ -1,0 +1,108 @@
+// The reader's answers: in this browser's storage, or in memory where it keeps nothing.
+//
+//   {"format": "unrolled-answers", "version": 1,
+//    "answers": {"c01_chain_rule/shift": {"source", "state", "n_passed", "n_tests", "changed"}}}
+//
+// state: "draft", "failed", "unwritten", "passed". changed: ISO time. The same text is what `export`
+// writes and what the grader of a course reads.
+
+const KEY = "unrolled-answers";
+const STATES = ["draft", "failed", "unwritten", "passed"];
+let memory = {}; // what was written while the storage is full or forbidden
+
+/** All answers by the names of their exercises. */
+export function all() {
+  let text = null;
+  try {
+    text = localStorage.getItem(KEY);
+  } catch {
+    return { ...memory };
+  }
+  try {
+    return { ...parse(text ?? pack({})), ...memory };
+  } catch {
+    try {
+      localStorage.setItem(`${KEY}-unreadable`, text); // nothing is lost: somebody may mend it
+      localStorage.removeItem(KEY);
+    } catch {}
+    return { ...memory };
+  }
+}
+
+/** Keep an answer; null forgets it. Gives whether it will be there when the page is loaded again. */
+export function put(name, answer) {
+  const answers = all();
+  delete memory[name];
+  if (answer) answers[name] = { ...answer, changed: new Date().toISOString() };
+  else delete answers[name];
+  return write(answers, name);
+}
+
+/** Forget all answers. */
+export function erase() {
+  memory = {};
+  try {
+    localStorage.removeItem(KEY);
+  } catch {}
+}
+
+/** The text of the file that `merge` and the grader read. */
+export function pack(answers = all()) {
+  const head = { format: "unrolled-answers", version: 1, saved: new Date().toISOString() };
+  return JSON.stringify({ ...head, answers }, null, 1) + "\n";
+}
+
+/** Take the answers of a file in; of two, the one that was changed last. Gives how many came in. */
+export function merge(text) {
+  const theirs = parse(text);
+  const mine = all();
+  const news = Object.entries(theirs).filter(
+    ([name, answer]) => !mine[name] || mine[name].changed < answer.changed,
+  );
+  if (news.length) write({ ...mine, ...Object.fromEntries(news) });
+  return { taken: news.length, there: Object.keys(theirs).length };
+}
+
+/** Call back when another tab has changed the answers. */
+export function watch(changed) {
+  addEventListener("storage", (event) => event.key === KEY && changed());
+}
+
+function write(answers, name) {
+  try {
+    localStorage.setItem(KEY, pack(answers));
+    return true;
+  } catch {
+    memory = name ? { ...memory, [name]: answers[name] } : answers;
+    return false;
+  }
+}
+
+/** The answers that a text holds. Throws an Error that says what is wrong with it. */
+function parse(text) {
+  let data;
+  try {
+    data = JSON.parse(text);
+  } catch {
+    throw new Error("this file is not JSON; expected one that this book has exported");
+  }
+  if (data?.format !== "unrolled-answers" || typeof data.answers !== "object" || !data.answers) {
+    throw new Error("this file holds no answers; expected one that this book has exported");
+  }
+  if (data.version !== 1) {
+    throw new Error(`this file has version ${data.version}; this page reads version 1`);
+  }
+  const found = Object.entries(data.answers).filter(([, a]) => typeof a?.source === "string");
+  return Object.fromEntries(found.map(([name, answer]) => [name, sound(answer)]));
+}
+
+function sound({ source, state, n_passed, n_tests, changed }) {
+  const count = (n) => (Number.isInteger(n) && n >= 0 ? n : 0);
+  return {
+    source,
+    state: STATES.includes(state) ? state : "draft",
+    n_passed: count(n_passed),
+    n_tests: count(n_tests),
+    changed: typeof changed === "string" ? changed : "",
+  };
+}

@@ -1,0 +1,215 @@
+// Exercises that are solved in the page: an editor in place of the starter, and the book's own check.
+//
+// What an exercise is stands in the page already: the cell with the starter, the cell that checks
+// it, and the folded solution. Python itself (`live/`, see there) comes with the first check.
+import { all, put, watch } from "./answers.mjs";
+import { makeEditor } from "./editor.mjs";
+
+const told = JSON.parse(document.getElementById("u-live").textContent);
+const base = new URL(told.base, location.href).href;
+const LONG = 8; // seconds after which a check that still runs is called long
+let python = null; // the worker, shared by the page's exercises
+let running = null; // the exercise whose check it runs
+let loaded = false;
+
+if (location.protocol.startsWith("http") && window.Worker && window.DecompressionStream) {
+  const cells = [...document.querySelectorAll("div.cell.tag_exercise")];
+  const solved = cells.map(found).filter(Boolean).map(solve);
+  watch(() => solved.forEach((one) => one.reread()));
+}
+
+/** The exercise whose check stands in this cell: {name, starter, check, solution, number}. */
+function found(cell) {
+  const call = cell.querySelector("pre")?.textContent.match(/^check\("(\w+)", \1\)\s*$/);
+  const starter = cell.previousElementSibling;
+  if (!call || !starter?.matches("div.cell.tag_exercise")) return null;
+  let solution = cell.nextElementSibling;
+  while (solution && !solution.matches("details")) solution = solution.nextElementSibling;
+  const heading = cell.closest("section").querySelector("h2, h3").textContent;
+  const number = heading.match(/Exercise (\S+)/)?.[1] ?? call[1];
+  return { name: `${told.chapter}/${call[1]}`, starter, check: cell, solution, number };
+}
+
+function solve({ name, starter, check, solution, number }) {
+  const original = starter.querySelector("pre").textContent.trimEnd();
+  const away = told.elsewhere[name];
+  if (away) {
+    const colab = document.querySelector('a.u-action[aria-label="Open in Colab"]')?.href;
+    const note = make("p", "u-elsewhere", `This exercise ${away}: solve it in Jupyter or `);
+    note.append(colab ? Object.assign(make("a", "", "in Colab"), { href: colab }) : "Colab", ".");
+    check.after(note);
+    return { reread() {} };
+  }
+
+  const box = make("div", "u-solve");
+  const hint = make("p", "u-hint", "Ctrl+Enter checks. Tab indents; Esc, then Tab leaves the editor.");
+  hint.id = `hint-${number.replace(/\W/g, "-")}`;
+  const editor = makeEditor(original, `Your answer to exercise ${number}`, hint.id);
+  const said = make("div", "u-said");
+  said.setAttribute("role", "status");
+  const bar = make("div", "u-bar");
+  const [go, stop, reset, show] = ["Check", "Stop", "Reset", "Show solution"].map((label) => {
+    const button = make("button", "", label);
+    button.type = "button";
+    button.setAttribute("aria-label", `${label}: exercise ${number}`);
+    bar.append(button);
+    return button;
+  });
+  go.classList.add("u-go");
+  stop.hidden = true;
+  show.hidden = !solution;
+  const note = make("span", "u-note");
+  bar.append(note);
+  box.append(editor.box, bar, hint, said);
+  starter.before(box);
+  starter.classList.add("u-replaced");
+  check.classList.add("u-replaced");
+
+  const one = { name, reread, ended, note };
+  let timer;
+  let unkept = false;
+
+  function reread() {
+    const kept = all()[name];
+    if (running === one || document.activeElement === editor.area) return;
+    if (kept && kept.source !== editor.text) editor.text = kept.source;
+    if (!kept && editor.text !== original) editor.text = original;
+    mark(kept?.state);
+    if (!kept) say("");
+    else if (kept.state === "passed" && !said.textContent) say(`✓ ${name.split("/")[1]}: passed`);
+    rename();
+  }
+
+  function rename() {
+    reset.disabled = editor.text === original && !all()[name];
+    note.textContent = unkept
+      ? "This browser keeps no answers: export them on the page of your progress."
+      : loaded ? "" : `The first check loads ${told.size} once.`;
+  }
+
+  function mark(state = "") {
+    box.dataset.state = state;
+  }
+
+  function keep(state, report = {}) {
+    const { n_passed = 0, n_tests = 0 } = report;
+    const empty = state === "draft" && editor.text === original;
+    const there = put(name, empty ? null : { source: editor.text, state, n_passed, n_tests });
+    unkept = !there;
+  }
+
+  function say(text, more = "") {
+    said.replaceChildren();
+    if (text) said.append(make("pre", "", text));
+    if (more) said.append(make("p", "u-printed", "Your code printed:"), make("pre", "", more));
+    for (const pre of said.querySelectorAll("pre"))
+      if (pre.scrollWidth > pre.clientWidth + 1) pre.tabIndex = 0;
+  }
+
+  function begin() {
+    if (running) {
+      say(`Another check is running (exercise ${running.number}). Stop it first.`);
+      return;
+    }
+    running = Object.assign(one, { number });
+    go.disabled = true;
+    stop.hidden = false;
+    box.ariaBusy = "true";
+    say(loaded ? "Checking …" : "Loading Python …");
+    const worker = (python ??= hire());
+    worker.onmessage = ({ data }) => {
+      if (data.share !== undefined) say(`Loading Python … ${Math.round(100 * data.share)} %`);
+      if (data.share === 1) {
+        loaded = true;
+        say("Checking …");
+        clearTimeout(timer);
+        timer = setTimeout(tooLong, LONG * 1000);
+      }
+      if (data.report) ended(data.report);
+      if (data.error) {
+        dismiss();
+        ended({ state: "failed", text: `✗ Python did not start: ${data.error}`, lost: true });
+      }
+    };
+    worker.onerror = (event) => {
+      dismiss();
+      ended({ state: "failed", text: `✗ Python did not start: ${event.message ?? "no reason given"}`, lost: true });
+    };
+    if (loaded) timer = setTimeout(tooLong, LONG * 1000);
+    worker.postMessage({ base, exercise: name, source: editor.text });
+  }
+
+  function tooLong() {
+    say(`Still running after ${LONG} seconds. An endless loop? Stop ends it; your answer stays.`);
+  }
+
+  function ended(report) {
+    clearTimeout(timer);
+    running = null;
+    go.disabled = false;
+    if (document.activeElement === stop) go.focus();
+    stop.hidden = true;
+    box.ariaBusy = "false";
+    if (report.state === "dead") dismiss();
+    const state = report.state === "dead" ? "failed" : report.state;
+    if (!report.lost) keep(state, report);
+    mark(report.lost ? "" : state);
+    say(report.text, report.output);
+    rename();
+  }
+
+  go.onclick = begin;
+  editor.oncheck = () => go.disabled || begin();
+  stop.onclick = () => {
+    dismiss();
+    ended({ state: "draft", text: "Stopped. The next check starts Python anew.", lost: true });
+  };
+  reset.onclick = () => {
+    editor.replace(original);
+    put(name, null);
+    mark();
+    say("The starter is back. Ctrl+Z brings your answer again.");
+    rename();
+  };
+  show.onclick = () => {
+    solution.open = true;
+    solution.querySelector("summary").focus();
+    solution.scrollIntoView({ block: "nearest" });
+  };
+  editor.onedit = () => {
+    mark("draft");
+    keep("draft");
+    rename();
+  };
+  reread();
+  return one;
+}
+
+/** A fresh worker. What the reader's code does in there reaches this site and no other host: the
+ * policy of the page holds for a worker that begins in a blob of the page's own. */
+function hire() {
+  if (!document.getElementById("u-policy")) {
+    const policy = make("meta");
+    policy.id = "u-policy";
+    policy.httpEquiv = "Content-Security-Policy";
+    policy.content = "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:";
+    document.head.append(policy);
+  }
+  const begin = `import ${JSON.stringify(new URL("./worker.mjs", import.meta.url).href)};`;
+  const url = URL.createObjectURL(new Blob([begin], { type: "text/javascript" }));
+  const worker = new Worker(url, { type: "module" });
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+  return worker;
+}
+
+function dismiss() {
+  python?.terminate();
+  python = null;
+}
+
+function make(tag, name, text = "") {
+  const element = document.createElement(tag);
+  if (name) element.className = name;
+  element.textContent = text;
+  return element;
+}

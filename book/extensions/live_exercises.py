@@ -1,0 +1,94 @@
+"""Exercises solved in the page: what a page is told, and the bundle that it loads on a click.
+
+`python -m book.tools.live` makes the bundle (Python and numpy as WebAssembly, the book's check) in
+`_build/live`; here it is copied beside the pages, into `_static/live`. Without a bundle the pages
+stay as they are in print: starter, check, folded solution.
+
+What a server has to know: nothing. The parts of the bundle are gzipped files that the page unpacks
+itself, so it does not matter that GitHub Pages sends `.gz` as application/gzip and compresses only
+what it knows (html, css, js, json, svg; not .wasm.gz, .tar.gz). It sends `.mjs` as text/javascript,
+as any server must, or no browser runs it as a module.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from unrolled.teaching import exercises
+
+STATIC = "exercises"  # below _static
+PROGRESS = "book/progress"
+
+
+def _bundle(app: Sphinx) -> Path:
+    return Path(app.srcdir, "_build", "live")
+
+
+def _manifest(app: Sphinx) -> dict[str, Any] | None:
+    path = _bundle(app) / "manifest.json"
+    return json.loads(path.read_text("utf8")) if path.exists() else None
+
+
+def tell_page(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None
+) -> None:
+    """Give a page with exercises their script, and say what the script has to know."""
+    if doctree is None or app.builder.format != "html" or "body" not in context:
+        return
+    if page == PROGRESS:
+        _add(app, context, "progress.mjs", {"chapters": _contents(app)})
+        return
+    manifest = _manifest(app)
+    chapter = "c" + page.rpartition("/")[2]
+    names = exercises.chapters().get(chapter, ())
+    if not page.startswith("chapters/") or not names or manifest is None:
+        return
+    elsewhere = {n: why for n, why in manifest["elsewhere"].items() if n.startswith(f"{chapter}/")}
+    told = {
+        "chapter": chapter,
+        "base": context["pathto"]("_static/live/", resource=True),
+        "size": f"{manifest['total_bytes'] / 1e6:.1f} MB",
+        "elsewhere": elsewhere,
+    }
+    _add(app, context, "exercises.mjs", told)
+
+
+def _add(app: Sphinx, context: dict[str, Any], script: str, told: dict[str, Any]) -> None:
+    text = json.dumps(told, ensure_ascii=False).replace("</", "<\\/")
+    context["body"] += f'\n<script type="application/json" id="u-live">{text}</script>\n'
+    app.add_js_file(f"{STATIC}/{script}", type="module")
+    app.add_css_file(f"{STATIC}/exercises.css")
+
+
+def _contents(app: Sphinx) -> list[dict[str, Any]]:
+    """The chapters with exercises, in the book's order: title, page, and each exercise's title."""
+    order = exercises.chapters()
+    found = []
+    for page, title in app.env.titles.items():
+        slug = "c" + page.rpartition("/")[2]
+        if page.startswith("chapters/") and order.get(slug):
+            items = [exercises.load(f"{slug}/{name}") for name in order[slug]]
+            listed = [{"name": f"{slug}/{one.name}", "title": one.title} for one in items]
+            found.append({"title": title.astext(), "page": page, "exercises": listed})
+    return sorted(found, key=lambda chapter: chapter["page"])  # 02_ngrams before 02b_smoothing
+
+
+def copy_bundle(app: Sphinx, error: Exception | None) -> None:
+    """The bundle beside the pages; an old one goes."""
+    if error or app.builder.format != "html":
+        return
+    target = Path(app.outdir, "_static", "live")
+    shutil.rmtree(target, ignore_errors=True)
+    if _manifest(app):
+        shutil.copytree(_bundle(app), target, ignore=shutil.ignore_patterns(".*"))
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("html-page-context", tell_page)
+    app.connect("build-finished", copy_bundle)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
