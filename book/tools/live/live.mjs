@@ -138,13 +138,13 @@ async function interpreter(program, wasm, archives) {
     quit(status, error) {
       throw error;
     },
-    preRun(module) {
+    preRun: [(module) => { // a list: where a browser has JSPI, Pyodide adds to it
       API.sitePackages = SITE;
       for (const [path, bytes] of archives.flat()) write(module.FS, path, bytes);
       module.FS.mkdirTree("/home/reader");
       module.FS.chdir("/home/reader");
       Object.assign(module.ENV, { HOME: "/home/reader", PYTHONINSPECT: "1" });
-    },
+    }],
     instantiateWasm(imports, done) {
       imports.env.backtrace ??= () => 0; // which this build names and lacks
       WebAssembly.instantiate(wasm, imports).then(
