@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 
 import pytest
-from book.tools.generate import fresh, generators
+from book.tools.generate import fresh, generators, guide
 from book.tools.notebooks import ROOT
 from unrolled.teaching import figures
 
@@ -26,3 +27,19 @@ def test_the_pages_and_the_figures_share_one_palette():
     assert len(shared) >= 7
     assert [dark[role] for role in shared] == [in_figures[role] for role in shared]
     assert [light[role] for role in shared] == [figures.PALETTE[role] for role in shared]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({}, None),
+        ({"exhibit": "What goes write"}, "has no heading 'What goes write'"),
+        ({"exercise": "shfit"}, "did you mean 'shift'"),
+        ({"mistake": "nobody makes this one"}, "has no mistake 'nobody makes this one'"),
+    ],
+)
+def test_what_cures_a_belief_is_there(change, says):
+    belief = {"believes": "A.", "cure": "B.", "exhibit": "What goes wrong"}
+    belief |= {"exercise": "shift", "mistake": "the targets are the inputs"} | change
+    with pytest.raises(ValueError, match=says) if says else nullcontext():
+        assert "`shift` names it" in guide.belief("01_chain_rule", belief)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import zlib
 from contextlib import redirect_stdout, suppress
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,7 @@ def run(path: Path, answers: dict[str, str] | None = None) -> str:
 # ---- nothing leaks -------------------------------------------------------------------------------
 
 
+@cache
 def secrets(path: str) -> list[str]:
     """Each line of an exercise's answer, explanation, tests, oracle and wrong answers."""
     parts = re.split(r"(?m)^# %% *(\w+).*$\n?", exercises.load(path).source)[1:]
@@ -96,6 +98,7 @@ def says_something(line: str) -> bool:
     return len(words) > 2 and not re.fullmatch(r"(from \S+ )?import .*|def .*|class .*", line)
 
 
+@cache
 def handed_out() -> str:
     """What students have to read: titles, statements, starters, `use`, and the engine's text."""
     found = [path.read_text(encoding="utf-8") for path in selfcheck.TEXTS]
@@ -238,7 +241,13 @@ def test_the_teacher_edition_passes_all_its_tests(two_weeks, tmp_path):
     files = editions.build_teacher(two_weeks, tmp_path)
     said = [line for path in files for line in run(path).splitlines() if line[:1] in "✓✗○"]
     assert [line[0] for line in said] == ["✓"] * 5
-    assert said[0] == "✓ shift: all 5 tests passed"
+    assert said[:2] == ["✓ shift: all 5 tests passed", "✓ two_roads: right"]
+
+
+def test_the_teacher_edition_knows_a_wrong_value(two_weeks, tmp_path):
+    path = editions.build_teacher(two_weeks, tmp_path)[0]
+    wrong = 'two_roads = {"first": 0.8, "then": 0.2, "last": 0.35, "before": "4/7"}'
+    assert "✗ two_roads: at ['then']: 0.2 is not right" in run(path, {"answer-two-roads": wrong})
 
 
 def test_the_teacher_edition_has_all_that_the_students_lacks(two_weeks, tmp_path):

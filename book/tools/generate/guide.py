@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from functools import cache
 from pathlib import Path
 
 from unrolled.teaching import exercises
@@ -84,9 +85,10 @@ def _list(words: list[str]) -> str:
 def chapters() -> str:
     """Each chapter, folded: what it needs and teaches, what students believe, its exercises."""
     beliefs = tomllib.loads(BELIEFS.read_text("utf8"))
-    return "\n\n".join(_chapter(path.stem, beliefs.get(path.stem, [])) for path in published())
+    return "\n\n".join(_chapter(path.stem, beliefs) for path in published())
 
 
+@cache
 def opening(stem: str) -> dict[str, str]:
     """A chapter's title, needs, outcomes and minutes, as its first cell has them."""
     found = _OPENING.match(read(CHAPTERS / f"{stem}.ipynb").cells[0].source)
@@ -95,7 +97,9 @@ def opening(stem: str) -> dict[str, str]:
     return found.groupdict()
 
 
-def _chapter(stem: str, beliefs: list[dict[str, str]]) -> str:
+def _chapter(stem: str, beliefs: dict[str, list[dict[str, str]]]) -> str:
+    if not beliefs.get(stem):
+        raise ValueError(f"{BELIEFS.name} says of chapters/{stem} nothing that students believe")
     about = opening(stem)
     items = [exercises.load(f"c{stem}/{n}") for n in exercises.chapters()[f"c{stem}"]]
     points = sum(item.points for item in items)
@@ -111,29 +115,30 @@ def _chapter(stem: str, beliefs: list[dict[str, str]]) -> str:
             f"[Read the chapter](../chapters/{stem}.ipynb). **Students need** {needs}",
             f"**They will be able to**\n\n{_linked(about['outcomes'], stem)}",
             "**What they may believe, and what cures it**\n\n"
-            + "\n".join(_belief(stem, each) for each in beliefs),
+            + "\n".join(belief(stem, each) for each in beliefs[stem]),
             "| exercise | kind and points | marked by |\n|:--|:--|:--|\n" + rows,
             "</details>",
         ]
     )
 
 
-def _belief(stem: str, belief: dict[str, str]) -> str:
+def belief(stem: str, given: dict[str, str]) -> str:
     """A line of the list. ValueError where the chapter lacks the exhibit or the mistake."""
-    exhibit = belief["exhibit"]
+    exhibit = given["exhibit"]
     if exhibit not in headings(stem):
         raise ValueError(f"{BELIEFS.name}: chapters/{stem} has no heading {exhibit!r}")
     link = f"[{exhibit}](../chapters/{stem}.ipynb#{slug(exhibit)})"
     seen = ""
-    if "exercise" in belief:
-        name = f"c{stem}/{belief['exercise']}"
-        keys = [key for key in exercises.load(name).wrong if belief["mistake"] in key]
+    if "exercise" in given:
+        name = f"c{stem}/{given['exercise']}"
+        keys = [key for key in exercises.load(name).wrong if given["mistake"] in key]
         if not keys:
-            raise ValueError(f"{BELIEFS.name}: {name} has no mistake {belief['mistake']!r}")
-        seen = f" `{belief['exercise']}` names it: “{keys[0]}”."
-    return f"- *{belief['believes']}* {belief['cure']} See {link}.{seen}"
+            raise ValueError(f"{BELIEFS.name}: {name} has no mistake {given['mistake']!r}")
+        seen = f" `{given['exercise']}` names it: “{keys[0]}”."
+    return f"- *{given['believes']}* {given['cure']} See {link}.{seen}"
 
 
+@cache
 def headings(stem: str) -> list[str]:
     """The chapter's headings of levels 2 and 3."""
     cells = (c.source for c in read(CHAPTERS / f"{stem}.ipynb").cells if c.cell_type == "markdown")

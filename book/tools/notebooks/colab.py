@@ -10,6 +10,7 @@ imports, or the versions. Of the other chapters run the set-up cell and the figu
 within QUICK seconds. What has run is known from `colab.json` beside this file, which `--all` writes
 and whoever changes many chapters commits, and from `_build/colab.json`, which every run adds to.
 So a fresh checkout runs in full what has changed since the committed record, and skips no chapter.
+Last of all a course's notebooks for students and teachers are built and run there.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from xml.etree import ElementTree
 import nbformat
 from nbformat import NotebookNode
 
-from book.tools.notebooks import CHAPTERS, ROOT, chapter_paths, read
+from book.tools.notebooks import CHAPTERS, ROOT, chapter_paths, editions, read
 from book.tools.notebooks.slices import figure_cells, needed
 
 COLAB = ROOT / ".venv-colab" / "bin" / "python"
@@ -217,7 +218,9 @@ def main() -> int:
         if options.all:
             kept = {stem: record[stem] for stem in record if (CHAPTERS / f"{stem}.ipynb").exists()}
             RECORD.write_text(json.dumps(kept | done, indent=1, sort_keys=True) + "\n", "utf8")
-    return code
+    failed = editions.failures(COLAB)
+    print("\n".join(failed) or "colab: a course's notebooks run, the students' without the library")
+    return code or int(bool(failed))
 
 
 if __name__ == "__main__":

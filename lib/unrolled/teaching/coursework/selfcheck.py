@@ -62,7 +62,9 @@ def cell(known: dict[str, dict[str, Any]], complete: bool = False) -> str:
 def known(exercise: Exercise, calls: list[Call]) -> dict[str, Any]:
     """What `Check` is told of an exercise: these calls with their results, or a value's form."""
     if exercise.is_value:
-        return {"is_value": True, "parts": _forms(exercise.solution)}
+        told = {"is_value": True, "parts": _forms(exercise.solution)}
+        right = {"solution": encode(exercise.solution), "tolerance": exercise.tolerance}
+        return told | right if calls else told
     told = {"is_value": False, "outputs": list(exercise.outputs), "use": exercise.use_source}
     if exercise.judge:  # its cell stands among the tests
         return told | {"cases": []}
