@@ -128,7 +128,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """All tests of a page one after the other in one worker, which visits it once; big ones first.
 
-    Tests that belong to no page come last.
+    Tests that belong to no page come last, together unless they have a group of their own.
     """
 
     def page(item: pytest.Item) -> str:
@@ -138,7 +138,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     found = pages()
     items.sort(key=lambda item: (-_size(page(item)), page(item)))
     for item in items:
-        item.add_marker(pytest.mark.xdist_group(page(item)))
+        if not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(page(item)))
 
 
 def _size(name: str) -> int:

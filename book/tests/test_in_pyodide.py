@@ -123,8 +123,6 @@ def test_every_solution_as_it_is_shown_passes_in_the_page(manifest):
     failed = [report["text"] for report in reports if report["state"] != "passed"]
     assert not failed, "\n".join(failed)
     assert len(reports) == len(answers)
-    slow = [(r["exercise"], r["seconds"]) for r in reports if r["seconds"] > 5]
-    assert not slow
 
 
 @pytest.mark.parametrize("part", [0, 1])
@@ -143,3 +141,75 @@ def test_every_starter_is_not_written_yet_in_the_page(manifest):
     ]
     reports = in_node(answers=answers)["reports"]
     assert {report["state"] for report in reports} == {"unwritten"}
+
+
+# ---- answers that go wrong ---------------------------------------------------------------------
+
+ROUGH = {  # what the report says, and what is expected of it
+    "def shift(": "SyntaxError: '(' was never closed (line 1: `def shift(`)",
+    "x = 1\n1 / 0": "ZeroDivisionError: division by zero (line 2: `1 / 0`)",
+    "x = 1": "nothing is named shift",
+    "exit()": "SystemExit",
+    "import sys\ndef shift(*a): sys.exit(3)": "SystemExit: 3",
+    "def shift(*a): raise KeyboardInterrupt": "KeyboardInterrupt",
+    "def shift(*a): return shift(*a)": "RecursionError",
+    "def f(n): return f(n + 1)\nf(0)": "RecursionError",
+    "a = [0] * 10**9": "more memory than the page gives it",
+    "import threading\nthreading.Thread(target=print).start()": "can't start new thread",
+    "input()": "(line 1: `input()`)",
+    "import js": "No module named 'js'",
+    "import torch": "The page does not have torch; the chapter in Colab does.",
+    "plt.plot([1])": "The page does not have plt (of matplotlib); the chapter in Colab does.",
+    "shift = 1\0": "null bytes",
+}
+ENDING = {
+    "import os\nos._exit(3)": "the answer has ended the program",
+    "import json\njson.loads('[' * 100_000)": "something is nested too deeply",
+}
+
+
+def plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+def asked(source: str) -> dict[str, Any]:
+    return {"exercise": "c01_chain_rule/shift", "source": source, "seed": 0}
+
+
+def test_what_goes_wrong_in_an_answer_is_a_report_and_the_next_check_works(manifest):
+    last = "for i in range(10**5): print('x' * 100)\nshift = ..."
+    reports = in_node(answers=[asked(source) for source in [*ROUGH, last]])["reports"]
+    for report, said in zip(reports, ROUGH.values(), strict=False):
+        assert report["state"] == "failed", report
+        assert said in plain(report["text"])
+    assert reports[-1]["state"] == "unwritten"
+    assert 20_000 < len(reports[-1]["output"]) < 20_100, "a flood is cut off"
+
+
+@pytest.mark.parametrize("source", ENDING)
+def test_an_interpreter_that_has_ended_says_so(manifest, source):
+    reports = in_node(answers=[asked(source), asked("shift = ...")])["reports"]
+    assert [report["state"] for report in reports] == ["dead", "dead"]
+    assert ENDING[source] in reports[0]["text"]
+
+
+def test_the_same_seed_gives_the_same_inputs_again(manifest):
+    one, same, other = (asked("def shift(*a): return a") | {"seed": seed} for seed in (5, 5, None))
+    reports = in_node(answers=[one, same, other])["reports"]
+    assert reports[0]["text"] == reports[1]["text"]
+    assert [report["seed"] for report in reports[:2]] == [5, 5]
+    assert 0 <= reports[2]["seed"] < 10_000
+
+
+def test_positions_of_64_bits_are_accepted_in_an_answer(manifest):
+    program = """
+import numpy as np
+ids = np.array([2, 0, 2], dtype=np.int64)
+found = [np.bincount(ids), np.bincount(ids, minlength=5), np.bincount(ids, weights=[1, 2, 3])]
+found += [np.repeat([5, 6, 7], ids), np.repeat(5, repeats=ids[0]), np.take([5, 6, 7], ids)]
+found += [np.take(np.eye(3), indices=ids, axis=1), np.choose(ids, [[1] * 3, [2] * 3, [3] * 3])]
+str([each.tolist() for each in found])
+"""
+    names: dict[str, Any] = {}
+    exec(program.rpartition("\nstr")[0], names)
+    assert in_node(program)["said"] == str([each.tolist() for each in names["found"]])

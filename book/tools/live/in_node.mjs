@@ -6,6 +6,7 @@
 import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
+const { process } = globalThis; // which a start takes away
 process.on("uncaughtException", (error) => {
   console.error(String(error?.message ?? error)); // not the line of a million characters
   process.exit(1);

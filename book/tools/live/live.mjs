@@ -5,8 +5,10 @@
 //   const report = await python.run("c01_chain_rule/shift", source, seed);
 //
 // `start` loads the files of manifest.json (`total_bytes` of them, the size that a button may name)
-// and then closes every road to the network. base: the address of the bundle's folder. progress:
-// called with the loaded share, 0 to 1. One interpreter per realm: a worker calls it once.
+// and then closes every road out: of the global names only those in LEFT stay, no text becomes code.
+// (postMessage, onmessage and timers stay; what else a worker needs it keeps in a constant before.)
+// base: the address of the bundle's folder. progress: called with the loaded share, 0 to 1. One
+// interpreter per realm: a worker calls it once.
 //
 // `run` checks an answer. source: the text that the reader wrote, which defines the name of the
 // exercise. seed: of the tests' inputs; null for a fresh one. It gives
@@ -18,20 +20,34 @@
 //   seed      the one that was used: the same seed gives the same inputs again
 //   output    what the reader's code printed, cut off after 20,000 characters
 //
-// It never throws on the reader's account; it throws where the bundle itself is broken or cannot
-// be loaded. An endless loop ends only with the worker.
+// It never throws on the reader's account; `start` throws where the bundle cannot be loaded. An
+// endless loop ends only with the worker.
 //
 // Of manifest.json the page may use: `total_bytes`; `exercises`, the names that run here;
 // `elsewhere`, {name: reason} of those that do not; `files`, {name: {bytes, sha512}}.
 
 const MEMORY = 1 << 30; // bytes; beyond them Python raises MemoryError, and the page lives on
+const LEFT = new Set(
+  `AbortController AbortSignal AggregateError Array ArrayBuffer Atomics BigInt BigInt64Array
+  BigUint64Array Boolean DOMException DataView Date Error ErrorEvent EvalError Event EventTarget
+  FinalizationRegistry Float32Array Float64Array Infinity Int16Array Int32Array Int8Array Intl Iterator
+  JSON Map Math MessageChannel MessageEvent MessagePort NaN Number Object Promise Proxy RangeError
+  ReferenceError Reflect RegExp Set String Symbol SyntaxError TextDecoder TextEncoder TypeError
+  URIError Uint16Array Uint32Array Uint8Array Uint8ClampedArray WeakMap WeakRef WeakSet WebAssembly
+  addEventListener clearInterval clearTimeout console constructor crypto decodeURI decodeURIComponent
+  dispatchEvent encodeURI encodeURIComponent globalThis isFinite isNaN isSecureContext location name
+  onerror onmessage onmessageerror onunhandledrejection origin parseFloat parseInt performance
+  postMessage queueMicrotask removeEventListener self setInterval setTimeout structuredClone
+  undefined`.split(/\s+/),
+);
 const SITE = "/lib/python3.12/site-packages";
 
 export async function start({ base, progress = () => {} }) {
   const { manifest, get, API, Module, printed } = await boot({ base, progress });
   let dead = "";
-  API.on_fatal = (error) => (dead ||= String(error?.message ?? error).split("\n")[0]);
+  API.on_fatal = (error) => (dead ||= first(error));
   const check = API.runPythonInternal("from live_reader import examine; examine");
+  close();
   const evaluate = (source) => String(API.runPythonInternal(source)); // for the book's tests
   return { run, manifest, evaluate };
 
@@ -40,19 +56,24 @@ export async function start({ base, progress = () => {} }) {
       const path = `${SITE}/unrolled/data/texts/${name}`;
       if (!Module.FS.analyzePath(path).exists) write(Module.FS, path, await get(name));
     }
-    if (!dead) {
-      try {
-        return JSON.parse(check(exercise, source, seed));
-      } catch (error) {
-        // An error of the bundle's own leaves the interpreter alive; anything else has ended it.
-        if (error?.constructor?.name === "PythonError" && !dead) throw error;
-        dead ||= String(error?.message ?? error).split("\n")[0];
-      }
+    try {
+      if (!dead) return JSON.parse(check(exercise, source, seed));
+    } catch (error) {
+      dead ||= first(error);
     }
-    const text = `✗ Python has ended (${dead || "no reason given"}); it begins anew with the next check.`;
+    const [, why] = ENDS.find(([sign]) => sign.test(dead)) ?? ["", dead];
+    const text = `✗ ${exercise.split("/").at(-1)}: Python has ended (${why}); it begins anew with the next check`;
     return { state: "dead", text, n_passed: 0, n_tests: 0, seed, output: printed() };
   }
 }
+
+const first = (error) => String(error?.message ?? error).trim().split("\n").at(-1);
+const ENDS = [
+  [/exit\(\d+\)/, "the answer has ended the program"],
+  [/call stack/, "something is nested too deeply"],
+  [/memory|exception set/i, "it needs more memory than the page gives it, 1 GB"],
+  [/Aborted/, "it broke down"],
+];
 
 /** The interpreter, with all the archives that the manifest loads first. */
 export async function boot({ base, progress = () => {} }) {
@@ -73,15 +94,48 @@ export async function boot({ base, progress = () => {} }) {
   return { ...python, manifest, get, evaluate };
 }
 
+/** Leaves nothing that reaches another address, or that makes code of a text: that could import. */
+function close() {
+  const none = { value: undefined, writable: false, configurable: false };
+  const refuse = function () {
+    throw new Error("a text does not become code here");
+  };
+  refuse.prototype = Object.getPrototypeOf(refuse);
+  const kinds = [function () {}, async function () {}, function* () {}, async function* () {}];
+  for (const kind of kinds.map(Object.getPrototypeOf)) {
+    Object.defineProperty(kind, "constructor", { ...none, value: refuse });
+  }
+  const kept = { Function: refuse };
+  for (const name of ["setTimeout", "setInterval"]) {
+    const native = globalThis[name].bind(globalThis);
+    kept[name] = (call, ...rest) => (typeof call === "function" ? native(call, ...rest) : refuse());
+  }
+  const open = [];
+  for (const object of levels(globalThis)) {
+    for (const name of Object.getOwnPropertyNames(object)) {
+      if (LEFT.has(name) && !(name in kept)) continue;
+      Reflect.defineProperty(object, name, { ...none, value: kept[name] });
+      const left = globalThis[name];
+      if (left !== kept[name] && Object(left) === left) open.push(name);
+    }
+  }
+  if (open.length) throw new Error(`these roads stay open: ${open.join(", ")}`);
+}
+
+/** An object and what it inherits from, but for what every object does. */
+function* levels(object) {
+  for (; object && object !== Object.prototype; object = Object.getPrototypeOf(object)) yield object;
+}
+
 /** How the bundle's files are read: by fetch, or from the disk in node. */
 function reader(base) {
   if (base.protocol === "file:") {
     return async (name) => {
       const { readFile } = await import("node:fs/promises");
-      return new Uint8Array(await readFile(new URL(name, base)));
+      return new Uint8Array(await readFile(`${decodeURIComponent(base.pathname)}${name}`));
     };
   }
-  const { fetch } = globalThis; // kept before the roads are closed
+  const { fetch, URL } = globalThis; // kept before the roads are closed
   return async (name, version = "") => {
     const answer = await fetch(new URL(version ? `${name}?${version}` : name, base));
     if (!answer.ok) throw new Error(`${name} cannot be loaded: ${answer.status}`);
@@ -117,11 +171,19 @@ function write(FS, path, bytes) {
 /** Pyodide's own loader in short: no package index, no node, no window, a memory of our size. */
 async function interpreter(program, wasm, archives) {
   const hidden = ["process", "require", "document", "window", "XMLHttpRequest", "fetch", "WebSocket"];
-  const given = { globalThis: {}, importScripts() {}, self: { location: { href: "" } } };
-  const names = [...Object.keys(given), ...hidden];
-  const create = new Function(...names, `${program}\nreturn _createPyodideModule;`);
   const lines = [];
-  const keep = (line) => lines.length < 200 && lines.push(line);
+  const keep = (...parts) => lines.length < 200 && lines.push(parts.join(" "));
+  const refused = () => Promise.reject(new Error("nothing is imported here"));
+  const given = {
+    console: { log: keep, warn: keep, error: keep, info: keep },
+    globalThis: {},
+    importScripts() {},
+    refused,
+    self: { location: { href: "" } },
+  };
+  const names = [...Object.keys(given), ...hidden];
+  const closed = program.replace(/\bimport\(/g, "refused(");
+  const create = new Function(...names, `${closed}\nreturn _createPyodideModule;`);
   const API = {
     config: { jsglobals: Object.create(null), packages: [], env: {}, args: [], indexURL: "" },
     lockFilePromise: Promise.resolve({ info: { version: "0.27.7" }, packages: {} }),
