@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from unrolled.teaching.coursework import apart
 from unrolled.teaching.exercises.engine.running import Outcome, describe_error, run
 from unrolled.teaching.exercises.engine.wire import encode
 
@@ -33,8 +34,11 @@ READY = b"+"
 _FILE = "<answer>"
 
 
-def main(channel: int) -> None:
-    """Read a request from the standard input, answer it on the file descriptor, and end."""
+def main(channel: int, *pipes: int) -> None:
+    """Read a request from the standard input, answer it on the file descriptor, and end.
+
+    pipes: from and to the other side, where `use` and the answer are kept `apart`.
+    """
     # As they are now, before the answer can put something else in their place.
     write, leave, dumps, clock = os.write, os._exit, json.dumps, time.process_time
 
@@ -49,7 +53,8 @@ def main(channel: int) -> None:
     _close_the_doors(limits)
     start = clock()
     try:
-        outcomes = _outcomes(request, _defined(request))
+        peer = apart.Peer(*pipes) if pipes else None
+        outcomes = _outcomes(request, peer)
     except BaseException as error:  # whatever the program raises; KeyboardInterrupt, too
         send(dumps({"stopped": _stopped(error)}))
     else:
@@ -110,7 +115,11 @@ def _defined(request: dict[str, Any]) -> Any:
     return answer
 
 
-def _outcomes(request: dict[str, Any], answer: Any) -> Iterator[Outcome]:
+def _outcomes(request: dict[str, Any], peer: apart.Peer | None) -> Iterator[Outcome]:
+    has_use = peer and request["program"] is None
+    answer = apart.remote(peer) if has_use else _defined(request)
+    if peer and not has_use:
+        return apart.serve(peer, answer)
     arguments = [[]] if request["is_value"] else request["arguments"]
     if request["is_value"] or answer is Ellipsis:
         return iter([{"value": encode(answer), "mutated": []}] * len(arguments))
@@ -127,6 +136,8 @@ def _use(source: str) -> Any:
 def _outcome(answer: Any, args: Any, use: Any) -> Outcome:
     try:
         return run(answer, [args], use)[0]
+    except apart.Gone:
+        raise
     except BaseException as error:  # KeyboardInterrupt, and kinds of the answer's own
         return {"error": _described(error, answer), "mutated": []}
 

@@ -14,13 +14,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +42,7 @@ _HERE = Path(__file__).parent
 _SENT = {
     "wire": Path(wire.__file__),
     "running": Path(wire.__file__).with_name("running.py"),
+    "apart": _HERE / "apart.py",
     "inside": _HERE / "inside.py",
 }
 _BOOT = """\
@@ -46,7 +50,7 @@ import json, sys, types
 for name, text in json.loads(sys.stdin.buffer.readline()):
     module = sys.modules[name] = types.ModuleType(name)
     exec(compile(text, f"<{name}>", "exec"), vars(module))
-sys.modules["inside"].main(int(sys.argv[1]))
+sys.modules["inside"].main(*map(int, sys.argv[1:]))
 """
 _NOBODY = 65534
 _ENVIRONMENT = {
@@ -126,14 +130,19 @@ class Sandbox:
         }
         packages = list(view.NUMBERS)
         packages += (["regex"] if library else []) + (list(view.TORCH) if torch else [])
-        with self._started(packages, library, limits) as watch:
-            watch.begin(self.parts)
-            data, problem = watch.end(json.dumps(request).encode() + b"\n")
         n = 1 if is_value else len(arguments)
+        start = partial(self._started, packages, library)
+        if re.search(r"(?m)^apart = True\b", use_source):
+            return _run_apart(start, self.parts, request, limits)
+        with start(limits) as watch:
+            watch.begin(self.parts)
+            data, problem = watch.end(_line(request))
         return read_result(data, n, problem, watch.seconds, float(limits.cpu_seconds))
 
     @contextmanager
-    def _started(self, packages: list[str], library: bool, limits: Limits) -> Iterator[Watch]:
+    def _started(
+        self, packages: list[str], library: bool, limits: Limits, pipes: tuple[int, ...] = ()
+    ) -> Iterator[Watch]:
         with ExitStack() as stack:
             channel, out = os.pipe()
             stack.callback(os.close, channel)
@@ -151,11 +160,11 @@ class Sandbox:
                     else:
                         command, options = self._wrapped(packages, library, limits, rules), {}
                     process = subprocess.Popen(
-                        [*command, "-s", "-S", "-P", "-B", "-c", _BOOT, str(out)],
+                        [*command, "-s", "-S", "-P", "-B", "-c", _BOOT, *map(str, (out, *pipes))],
                         stdin=subprocess.PIPE,
                         stdout=subprocess.DEVNULL,
                         stderr=subprocess.PIPE,
-                        pass_fds=(out, rules),
+                        pass_fds=(out, rules, *pipes),
                         start_new_session=True,
                         **{"env": {}, "cwd": "/", **options},
                     )
@@ -225,10 +234,47 @@ class Sandbox:
         return [self.python], options
 
 
+def _run_apart(
+    start: Callable[..., Any], parts: str, request: dict[str, Any], limits: Limits
+) -> Result:
+    """The answer in one sandbox, `use` in another, and pipes between them."""
+    of_use = request | {"program": None}
+    of_answer = request | {"arguments": [], "use_source": ""}
+    longer = replace(limits, wall_seconds=2 * limits.wall_seconds)  # it waits for the other
+    n, most = len(request["arguments"]), float(limits.cpu_seconds)
+    with ExitStack() as stack:
+        pipes = [*os.pipe(), *os.pipe()]
+        try:
+            answering = stack.enter_context(start(limits, (pipes[0], pipes[3])))
+            using = stack.enter_context(start(longer, (pipes[2], pipes[1])))
+        finally:
+            for pipe in pipes:
+                os.close(pipe)
+        answering.begin(parts)
+        using.begin(parts)
+        with ThreadPoolExecutor(1) as pool:
+            its_end = pool.submit(answering.end, _line(of_answer))
+            data, problem = using.end(_line(of_use))
+            if not problem:
+                answering.kill()
+            said, cause = its_end.result()
+        seconds = answering.seconds + using.seconds
+        if problem and (cause or problem.startswith("the answer ended")):  # the other side did
+            problem = read_result(said, 1, cause, 0.0, 0.0).problem
+        return read_result(data, n, problem, seconds, most)
+
+
+def _line(request: dict[str, Any]) -> bytes:
+    return json.dumps(request).encode() + b"\n"
+
+
 def _parts() -> str:
     """The modules that are sent in, under short names, since the package is not in there."""
     texts = [(name, path.read_text("utf-8")) for name, path in _SENT.items()]
-    return json.dumps([(name, text.replace(f"from {_ENGINE}", "from ")) for name, text in texts])
+    texts = [(name, text.replace(f"from {_ENGINE}", "from ")) for name, text in texts]
+    return json.dumps(
+        [(name, text.replace(f"from {__package__} import", "import")) for name, text in texts]
+    )
 
 
 def _paths(libraries: str, packages: str) -> dict[str, str]:

@@ -88,6 +88,10 @@ class Watch:
             closed = chunk == b""  # then only its end can still come
             _wait([] if closed else [self._channel], 0.002 if closed else _LOOK_SECONDS)
 
+    def kill(self) -> None:
+        """End the process; `end`, which may wait in another thread, then returns."""
+        self._process.kill()
+
     def close(self) -> None:
         """Kill all of them, and wait until the kernel says that they are gone."""
         with suppress(ProcessLookupError):

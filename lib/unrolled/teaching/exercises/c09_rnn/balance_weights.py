@@ -45,6 +45,9 @@ itself. All three are whole numbers, so $p + m + f < \tfrac12$ says that all are
 
 
 # %% use
+apart = True  # what it is called with tells the answer
+
+
 def use(answer, strings):
     """The verdicts of the network on the strings, by the string."""
     weights = answer()

@@ -53,6 +53,9 @@ whether that is odd. Note the sizes, too: $u \le 2$ and $v \le 1$ at any length.
 
 
 # %% use
+apart = True  # what it is called with tells the answer
+
+
 def use(answer, sequences):
     """The verdicts of the network on the sequences, by their bits."""
     weights = answer()

@@ -51,6 +51,9 @@ everything *before* it to stay as it was.
 
 
 # %% use
+apart = True  # what it is called with tells the answer
+
+
 def build(kind, reach, vocab_size, seed):
     """A model that reads `reach` tokens back: all, with a gap, after the token 0 only, faintly…"""
     rng = np.random.default_rng(seed)

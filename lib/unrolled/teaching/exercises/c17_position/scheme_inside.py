@@ -49,6 +49,9 @@ only. The sign is the safe test.
 
 
 # %% use
+apart = True  # what it is called with tells the answer
+
+
 def waves(T, d):
     angles = np.multiply.outer(np.arange(T), 10_000 ** (-np.arange(0, d, 2) / d))
     return np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(T, d)

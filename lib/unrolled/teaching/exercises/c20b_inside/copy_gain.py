@@ -48,6 +48,9 @@ know yet that it should. With it, the mean would be diluted, the more so the sho
 
 
 # %% use
+apart = True  # what it is called with tells the answer
+
+
 def build(kind, vocab_size, setting, seed):
     """A model: one that copies, counts tokens, reads one token, or is better at late positions."""
     V, rng = vocab_size, np.random.default_rng(seed)

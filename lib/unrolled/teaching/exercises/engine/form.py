@@ -23,9 +23,12 @@ are no tests and `tolerance` may be set). Where the answer is a tuple, `outputs`
 
 `use(answer, *args)` says how the answer is used where a plain call would not do, and returns only
 what can cross as JSON (see `wire`). Its cell runs beside the student's answer, away from the rest
-of the file: it sees the file's imports (but for those from `unrolled.teaching`) and itself. The
-call that the reader would write is then `show(*args)`, a function in the cell of the tests, or the
-plain call where `show = True`; without `show` none is shown.
+of the file: it sees the file's imports (but for those from `unrolled.teaching`) and itself. Where
+its arguments tell the answer, or it judges what the answer returns, the cell says `apart = True`:
+the grader then runs it in a process of its own, and what it calls the answer with must cross as
+JSON, but for functions and random generators. The call that the reader would write is
+`show(*args)`, a function in the cell of the tests, or the plain call where `show = True`; without
+`show` none is shown.
 
 A wrong answer is a change of the solution's text, `swap("+=", "=")`; or a function or value of its
 own; or, where the answer is a dict, the entries that differ from the solution's. Wrong answers
