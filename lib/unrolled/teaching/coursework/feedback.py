@@ -26,7 +26,7 @@ SIGNS = {
     "partly": "◐",
     "wrong": "✗",
     "unwritten": "○",
-    "missing": "○",
+    "missing": "–",
     "error": "!",
     "unread": "…",
 }

@@ -79,13 +79,13 @@ def _test(number: int, mark: Mark) -> dict[str, Any]:
     lines += [f"Likely cause: {cause}." for cause in mark.causes]
     lines += [f"Hint: {mark.hint}"] if mark.hint else []
     lines += [f"Note: {note}." for note in mark.notes]
-    return {
+    status = {"status": "passed" if mark.state == "right" else "failed"}
+    return ({} if mark.state == "unread" else status) | {
         "number": str(number),
         "name": f"{mark.name}: {mark.title}",
         "name_format": "text",
         "score": mark.points,
         "max_score": mark.out_of,
-        "status": "passed" if mark.state == "right" else "failed",
         "output": "\n".join(visible(line) for each in lines for line in each.split("\n")),
         "output_format": "text",
         "visibility": "visible",
