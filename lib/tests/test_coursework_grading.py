@@ -184,6 +184,70 @@ def test_no_page_holds_an_expected_value(syllabus, tmp_path):
     assert "is not right" in found[0].read_text()
 
 
+SHIFT = """import numpy as np
+def shift(texts, start, end, pad):
+    width = 1 + max(map(len, texts))
+    rows = [([start, *t], [*t, end], width - len(t) - 1) for t in texts]
+    return tuple(np.array([r[i] + [pad] * r[2] for r in rows]) for i in (0, 1))
+"""
+OLD = {"nbformat": 3, "worksheets": [{"cells": [{"cell_type": "code", "input": SHIFT}]}]}
+PRINTED = {"cell_type": "code", "source": "", "outputs": [{"text": SHIFT}]}
+PAGE = {"format": "unrolled-answers", "answers": {"c01_chain_rule/shift": {"source": SHIFT}}}
+RIGHT, WRONG, MISSING, UNWRITTEN = "right", "wrong", "missing", "unwritten"
+HANDED_IN = {
+    "a notebook": (RIGHT, "w.ipynb", notebook([SHIFT])),
+    "lines as a list": (RIGHT, "w.ipynb", notebook([SHIFT.splitlines(keepends=True)])),
+    "version 3": (RIGHT, "w.ipynb", json.dumps(OLD).encode()),
+    "a .py file": (RIGHT, "w.py", SHIFT.encode()),
+    "py:percent": (RIGHT, "w.py", f"# %% [markdown]\n# Hi\n# %%\n{SHIFT}".encode()),
+    "the page": (RIGHT, "unrolled-answers.json", json.dumps(PAGE).encode()),
+    "renamed": (RIGHT, "w.py", notebook([SHIFT])),
+    "UTF-16": (RIGHT, "w.py", SHIFT.encode("utf-16")),
+    "UTF-16 without a mark": (RIGHT, "w.ipynb", notebook([SHIFT]).decode().encode("utf-16-le")),
+    "a byte-order mark": (RIGHT, "w.ipynb", b"\xef\xbb\xbf" + notebook([SHIFT])),
+    "latin-1": (RIGHT, "w.py", f"# für\n{SHIFT}".encode("latin-1")),
+    "null bytes": (RIGHT, "w.py", b"\0" + SHIFT.encode() + b"\0\0"),
+    "Windows": (RIGHT, "w.py", SHIFT.replace("\n", "\r\n").encode()),
+    "a syntax error elsewhere": (RIGHT, "w.ipynb", notebook(["x = = 1", SHIFT])),
+    "magics and shell": (RIGHT, "w.ipynb", notebook(["%pylab\n!rm -rf /", "%%time\n" + SHIFT])),
+    "a training elsewhere": (RIGHT, "w.ipynb", notebook([SHIFT, "while True: pass"])),
+    "an exit elsewhere": (RIGHT, "w.ipynb", notebook(["exit()", SHIFT, "1 / 0"])),
+    "the last is right": (RIGHT, "w.ipynb", notebook(["def shift(*a): return 1", SHIFT])),
+    "the last is wrong": (WRONG, "w.ipynb", notebook([SHIFT, "def shift(*a): return 1"])),
+    "a class": (WRONG, "w.py", b"class shift:\n    pass"),
+    "an error": (WRONG, "w.py", b"def shift(*a):\n    raise OSError"),
+    "None": (WRONG, "w.py", b"def shift(*a): pass"),
+    "a text": (WRONG, "w.py", b"def shift(*a): return 'all 5 tests passed'"),
+    "the arguments": (WRONG, "w.py", b"def shift(*a): return a"),
+    "a starter": (UNWRITTEN, "w.py", b"def shift(texts, start, end, pad):\n    return ..."),
+    "a syntax error": (MISSING, "w.py", b"def shift(*a)\n    return 1"),
+    "a misspelt name": (MISSING, "w.py", SHIFT.replace("def shift", "def shfit").encode()),
+    "another case": (MISSING, "w.py", SHIFT.replace("def shift", "def Shift").encode()),
+    "inside of a class": (MISSING, "w.py", b"class A:\n    def shift(self, *a): return 1"),
+    "in a comment": (MISSING, "w.py", b"# " + SHIFT.replace("\n", "\n# ").encode()),
+    "in a text": (MISSING, "w.py", b"x = " + repr(SHIFT).encode()),
+    "an output": (MISSING, "w.ipynb", json.dumps({"cells": [PRINTED]}).encode()),
+    "a text cell": (MISSING, "w.ipynb", notebook([SHIFT]).replace(b'"code"', b'"markdown"')),
+    "broken JSON": (MISSING, "w.ipynb", notebook([SHIFT])[:-5]),
+    "JSON without an end": (MISSING, "w.ipynb", b"[" * 100_000),
+    "an empty file": (MISSING, "w.ipynb", b""),
+    "a picture": (MISSING, "w.py", b"\x89PNG\r\n\x1a\n" + bytes(999)),
+    "nested too deep": (MISSING, "w.py", b"shift = " + b"-" * 100_000 + b"1"),
+    "cells of no kind": (MISSING, "w.ipynb", b'{"cells": [1, null, {"cell_type": 3}, []]}'),
+}
+
+
+def test_submissions_of_every_kind_get_their_mark(syllabus, tmp_path):
+    all_ = [Submission(kind, (file,)) for kind, (_, *file) in HANDED_IN.items()]
+    found = graded(syllabus, tmp_path, *all_)
+    marks = {each.student: each.marks[0] for each in found}
+    assert {kind: mark.state for kind, mark in marks.items()} == {
+        kind: state for kind, (state, *_) in HANDED_IN.items()
+    }
+    assert all(mark.points == 2 * (mark.state == RIGHT) for mark in marks.values())
+    assert not any(each.error for each in found)
+
+
 def test_the_notebook_of_the_week_goes_before_other_files(syllabus, tmp_path):
     right, wrong = sources(syllabus).values(), ["def shift(*a): return 1"]
     files = (("week1.ipynb", notebook(right)), ("scratch.ipynb", notebook(wrong)))

@@ -118,7 +118,6 @@ HOSTILE = {
     "a drive": (("C:/eve.py", BODY), "C:", "leads out of the folder"),
     "a link": (link("eve/w.py"), "eve", "is a link or a device"),
     "a bomb": (("eve/w.py", b"0" * 30_000_000), "eve", "looks like a zip bomb"),
-    "a large file": (("eve/w.py", b"0" * 40_000_000), "eve", "more than 32 MB"),
     "a zip inside": (("eve/w.zip", BODY), "eve", "is an archive inside"),
     "a document": (("eve/w.pdf", BODY), "eve", "is neither a notebook"),
     "a name that turns around": (("eve/\u202eyp.w.exe", BODY), "eve", "?yp.w.exe is neither"),
@@ -167,6 +166,15 @@ def test_a_member_that_is_larger_than_it_says_is_cut_off(tmp_path):
     assert found["ana"].files
 
 
+def test_a_large_file_is_not_read(tmp_path):
+    (tmp_path / "ana.py").write_bytes(BODY)
+    with (tmp_path / "eve.py").open("wb") as file:
+        file.truncate(40_000_000)
+    found = by_student(tmp_path)
+    assert found["eve"].problems == ("eve.py has 40 MB, more than 32 MB; it was left out",)
+    assert found["ana"].files
+
+
 def test_what_one_student_or_all_may_hand_in_is_limited(tmp_path, monkeypatch):
     path = archive(tmp_path / "all.zip", *(f"{s}/{i}.py" for s in "abc" for i in range(3)))
     monkeypatch.setattr(module, "_STUDENT_BYTES", 2 * len(BODY))
@@ -204,6 +212,12 @@ def test_a_folder_with_links_and_odd_names(tmp_path):
     for student in ("eve", "mallory", "pipe"):
         assert "is a link or a device" in found[student].problems[0]
     assert found["ren�"].files
+
+
+def test_of_very_many_problems_some_are_told(tmp_path):
+    (found,) = collect(archive(tmp_path / "all.zip", *(f"eve/{i}.exe" for i in range(99))))
+    assert len(found.problems) == 21
+    assert found.problems[-1] == "and 79 more files of this kind"
 
 
 def test_what_cannot_be_opened_is_said(tmp_path):

@@ -21,6 +21,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 ENDINGS = (".ipynb", ".py", ".json")
@@ -28,6 +29,7 @@ _FILE_BYTES = 32_000_000  # of one file; a notebook with many pictures has 5 mil
 _STUDENT_BYTES = 64_000_000
 _ALL_BYTES = 1_000_000_000
 _MOST_MEMBERS = 50_000
+_MOST_PROBLEMS = 20  # of one student
 _RATIO = 200  # times smaller when packed: text gains a factor of 20, a bomb one of 1000
 _RATIO_FROM = 1_000_000  # bytes; a short file may be nothing but zeros
 _CANVAS = re.compile(
@@ -165,6 +167,7 @@ class _Member:
     """A file before it is read. path: as it is written; problem: why it will not be read."""
 
     path: str
+    size: int  # bytes, as the folder or zip file says
     read: Callable[[], bytes]
     problem: str = ""
 
@@ -180,18 +183,9 @@ def _in_folder(folder: Path) -> Iterator[_Member]:
         for name in sorted([*files, *links]):
             path = Path(root, name)
             shown = _readable(path.relative_to(folder).as_posix())
-            if not stat.S_ISREG(path.lstat().st_mode):
-                yield _Member(shown, bytes, "is a link or a device, not a file")
-            else:
-                yield _Member(shown, lambda path=path: _read_file(path))
-
-
-def _read_file(path: Path) -> bytes:
-    size = path.stat().st_size
-    if size > _FILE_BYTES:
-        raise _Refused(f"has {size / 1e6:.0f} MB, more than {_FILE_BYTES / 1e6:.0f} MB")
-    with path.open("rb") as file:
-        return file.read(_FILE_BYTES)
+            about = path.lstat()
+            link = "" if stat.S_ISREG(about.st_mode) else "is a link or a device, not a file"
+            yield _Member(shown, about.st_size, path.read_bytes, link)
 
 
 def _in_zip(archive: zipfile.ZipFile) -> Iterator[_Member]:
@@ -209,7 +203,10 @@ def _in_zip(archive: zipfile.ZipFile) -> Iterator[_Member]:
             problem = "is a link or a device, not a file"
         elif info.flag_bits & 1:
             problem = "is encrypted"
-        yield _Member(name, lambda info=info: _read_member(archive, info), problem)
+        elif info.file_size > max(_RATIO_FROM, _RATIO * info.compress_size):
+            problem = "grows out of all proportion when unpacked; it looks like a zip bomb"
+        read = partial(_read_member, archive, info)
+        yield _Member(name, info.file_size, read, problem)
 
 
 def _zip_name(info: zipfile.ZipInfo) -> str:
@@ -224,14 +221,9 @@ def _zip_name(info: zipfile.ZipInfo) -> str:
 
 
 def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
-    size, packed = info.file_size, max(1, info.compress_size)
-    if size > _FILE_BYTES:
-        raise _Refused(f"has {size / 1e6:.0f} MB unpacked, more than {_FILE_BYTES / 1e6:.0f} MB")
-    if size > _RATIO_FROM and size > _RATIO * packed:
-        raise _Refused(f"is {size // packed} times larger unpacked; it looks like a zip bomb")
     try:
         with archive.open(info) as file:
-            return file.read()  # never more than `size`
+            return file.read()  # never more than the size that the zip file says
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError) as error:
         raise _Refused(f"cannot be unpacked ({error})") from error
 
@@ -277,6 +269,7 @@ def _sorted_out(
         mine = found.setdefault(place.student, [])
         said = problems.setdefault(place.student, [])
         problem = member.problem or _unsafe(member.path) or place.note or _other_kind(place.file)
+        problem = problem or _too_large(member.size, sizes.get(place.student, 0), total)
         if not problem:
             try:
                 body = member.read()
@@ -285,18 +278,22 @@ def _sorted_out(
             except OSError as error:
                 problem = f"cannot be read ({error.strerror})"
             else:
-                size = sizes.get(place.student, 0) + len(body)
-                if size > _STUDENT_BYTES:
-                    problem = f"is one file too many: {_STUDENT_BYTES / 1e6:.0f} MB are reached"
-                elif total + len(body) > _ALL_BYTES:
-                    problem = f"comes after {_ALL_BYTES / 1e9:.0f} GB: grade in several parts"
-                else:
-                    total += len(body)
-                    sizes[place.student] = size
-                    mine.append((place, body))
+                total += len(body)
+                sizes[place.student] = sizes.get(place.student, 0) + len(body)
+                mine.append((place, body))
         if problem:
             said.append(f"{_shown(member.path)} {problem}; it was left out")
     return [_submission(student, found[student], problems[student]) for student in sorted(found)]
+
+
+def _too_large(size: int, of_student: int, of_all: int) -> str:
+    if size > _FILE_BYTES:
+        return f"has {size / 1e6:.0f} MB, more than {_FILE_BYTES / 1e6:.0f} MB"
+    if of_student + size > _STUDENT_BYTES:
+        return f"is one file too many: {_STUDENT_BYTES / 1e6:.0f} MB are reached"
+    if of_all + size > _ALL_BYTES:
+        return f"comes after {_ALL_BYTES / 1e9:.0f} GB: grade in several parts"
+    return ""
 
 
 def _is_ignored(path: str) -> bool:
@@ -363,6 +360,10 @@ def _submission(student: str, files: list[tuple[_Place, bytes]], said: list[str]
             names = f"{old} and {place.file}" if old != place.file else f"{old} twice"
             problems.append(f"handed in several times ({names}); the last, {place.file}, counts")
         last[stem] = (place, body)
+    if len(problems) > _MOST_PROBLEMS:
+        problems[_MOST_PROBLEMS:] = [
+            f"and {len(problems) - _MOST_PROBLEMS} more files of this kind"
+        ]
     kept = list(last.values())
     return Submission(
         student,
