@@ -168,10 +168,18 @@ def test_what_came_of_the_first_exercise(syllabus, tmp_path, submission, state, 
 
 
 def test_a_result_of_megabytes_is_not_judged(syllabus, tmp_path):
-    many = "def bits_per_byte(*a):\n    return [1] * 300_000"
+    many = "def bits_per_byte(*a):\n    return [1] * 100_000"
     cells = sources(syllabus, bits_per_byte=many)
     (found,) = graded(syllabus, tmp_path, handed_in("ana", cells.values()))
-    assert "got a thing of type list of 0.9 MB" in found.marks[2].lines[1]
+    assert "got a thing of type list of 0.3 MB" in found.marks[2].lines[1]
+
+
+def test_an_answer_that_one_file_has_lost_is_taken_from_another(syllabus, tmp_path):
+    files = (("old.py", SHIFT.encode()), ("week1.ipynb", notebook(["def shift(:\n  pass"])))
+    (found,) = graded(syllabus, tmp_path, Submission("ana", files))
+    assert found.marks[0].points == 2
+    assert found.marks[0].notes == ("taken from old.py",)
+    assert "cell 1 was left out" in found.problems[0]
 
 
 def test_no_page_holds_an_expected_value(syllabus, tmp_path):

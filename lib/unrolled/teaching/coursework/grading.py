@@ -339,8 +339,9 @@ def _program(exercise: Exercise, files: list[Answers], given: str) -> tuple[str,
     chosen = next((answers for answers in files if answers.defines(name)), files[0])
     notes = chosen.notes(name)
     others = [a.file for a in files if a is not chosen and a.defines(name)]
-    if others:
-        notes.append(f"taken from {chosen.file}; {', '.join(others)} defines it, too")
+    if others or chosen is not files[0]:
+        too = f"; {', '.join(others)} defines it, too" if others else ""
+        notes.append(f"taken from {chosen.file}{too}")
     try:
         return chosen.program(name, given), notes
     except ValueError as error:
