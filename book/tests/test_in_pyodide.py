@@ -114,15 +114,19 @@ def test_the_bundle_says_which_exercises_run_in_the_page_and_why_others_do_not(m
     assert all("needs" in reason for reason in manifest["elsewhere"].values())
 
 
-def test_every_solution_as_it_is_shown_passes_in_the_page(manifest):
-    answers = [
-        {"exercise": name, "source": exercises.load(name).solution_source, "seed": 0}
-        for name in manifest["exercises"]
-    ]
-    reports = in_node(answers=answers)["reports"]
-    failed = [report["text"] for report in reports if report["state"] != "passed"]
+def test_every_solution_passes_in_the_page_and_no_starter_does(manifest):
+    """Both as they are shown, with what the chapter imports and the page has."""
+    names = manifest["exercises"]
+    shown = [(name, exercises.load(name)) for name in names]
+    answers = [(name, one.solution_source) for name, one in shown]
+    answers += [(name, one.starter) for name, one in shown]
+    found = [{"exercise": name, "source": source, "seed": 0} for name, source in answers]
+    reports = in_node(answers=found)["reports"]
+    solutions, starters = reports[: len(names)], reports[len(names) :]
+    failed = [report["text"] for report in solutions if report["state"] != "passed"]
     assert not failed, "\n".join(failed)
-    assert len(reports) == len(answers)
+    assert {report["state"] for report in starters} == {"unwritten"}
+    assert len(solutions) == len(starters) == len(names)
 
 
 @pytest.mark.parametrize("part", [0, 1])
@@ -132,15 +136,6 @@ def test_every_wrong_answer_is_told_its_own_mistake_in_the_page(manifest, part):
     untold = json.loads(in_node(f"NAMES, SEED = {names!r}, 0\n{program}")["said"])
     assert list(untold) == names
     assert not any(untold.values()), {name: found for name, found in untold.items() if found}
-
-
-def test_every_starter_is_not_written_yet_in_the_page(manifest):
-    answers = [
-        {"exercise": name, "source": exercises.load(name).starter, "seed": 0}
-        for name in manifest["exercises"]
-    ]
-    reports = in_node(answers=answers)["reports"]
-    assert {report["state"] for report in reports} == {"unwritten"}
 
 
 # ---- answers that go wrong ---------------------------------------------------------------------

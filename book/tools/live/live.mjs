@@ -188,7 +188,16 @@ async function interpreter(program, wasm, archives) {
     config: { jsglobals: Object.create(null), packages: [], env: {}, args: [], indexURL: "" },
     lockFilePromise: Promise.resolve({ info: { version: "0.27.7" }, packages: {} }),
   };
-  const Module = await create(...Object.values(given))({
+  const unpack = (module) => {
+    API.sitePackages = SITE;
+    for (const [path, bytes] of archives.flat()) write(module.FS, path, bytes);
+    module.FS.mkdirTree("/home/reader");
+    module.FS.chdir("/home/reader");
+    Object.assign(module.ENV, { HOME: "/home/reader", PYTHONINSPECT: "1" });
+  };
+  let fail;
+  const failed = new Promise((_, reject) => (fail = reject)); // Emscripten would wait for ever
+  const created = create(...Object.values(given))({
     API,
     arguments: [],
     noImageDecoding: true,
@@ -200,22 +209,15 @@ async function interpreter(program, wasm, archives) {
     quit(status, error) {
       throw error;
     },
-    preRun: [(module) => { // a list: where a browser has JSPI, Pyodide adds to it
-      API.sitePackages = SITE;
-      for (const [path, bytes] of archives.flat()) write(module.FS, path, bytes);
-      module.FS.mkdirTree("/home/reader");
-      module.FS.chdir("/home/reader");
-      Object.assign(module.ENV, { HOME: "/home/reader", PYTHONINSPECT: "1" });
-    }],
+    preRun: [unpack], // a list: where a browser has JSPI, Pyodide adds to it
     instantiateWasm(imports, done) {
       imports.env.backtrace ??= () => 0; // which this build names and lacks
-      WebAssembly.instantiate(wasm, imports).then(
-        ({ instance, module }) => done(instance, module),
-        (error) => keep(String(error)),
-      );
+      const made = WebAssembly.instantiate(wasm, imports);
+      made.then(({ instance, module }) => done(instance, module)).catch(fail);
       return {};
     },
   });
+  const Module = await Promise.race([created, failed]);
   API.finalizeBootstrap();
   API._pyodide.set_excepthook();
   await API.packageIndexReady;
