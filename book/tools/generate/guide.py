@@ -32,6 +32,9 @@ _OPENING = re.compile(
     re.DOTALL,
 )
 _STAR = r"\*"  # set with numbers of one's own
+# Formulas are few and short here: in plain letters, so that the page need not load MathJax.
+_LETTERS = {r"\sqrt{d_k}": "√d_k", r"\hat y": "ŷ", r"^\top": "ᵀ", r"-\log_2": "−log₂"}
+_LETTERS |= {r"\mid": "|", r"\,": " ", " - ": " − "}
 _LINK = re.compile(r"\]\((?=[\w-]+\.ipynb|#)")
 
 
@@ -182,4 +185,13 @@ def _linked(text: str, stem: str) -> str:
         here = match.string[match.end()] == "#"
         return f"](../chapters/{stem}.ipynb" if here else "](../chapters/"
 
-    return _LINK.sub(target, text)
+    return re.sub(r"\$([^$]+)\$", _in_letters, _LINK.sub(target, text))
+
+
+def _in_letters(formula: re.Match[str]) -> str:
+    text = formula[1]
+    for tex, letters in _LETTERS.items():
+        text = text.replace(tex, letters)
+    if "\\" in text:
+        raise ValueError(f"book/tools/generate/guide.py: no plain letters for {formula[0]}")
+    return f"*{text}*"

@@ -259,7 +259,7 @@ def _plain_cell(cell: str) -> str:
 
 def page(syllabus: Syllabus, task: Task, answers: Iterable[tuple[str, Words]]) -> str:
     """The page of a task: the rubric on the left, the answers on the right. All text is escaped."""
-    rubric = "".join(f"<li>{html.escape(line)}</li>" for line in task.rubric)
+    rubric = "".join(f"<li>{html.escape(_rejoined(line))}</li>" for line in task.rubric)
     given = "".join(_article(syllabus, student, said) for student, said in answers)
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
@@ -268,10 +268,15 @@ def page(syllabus: Syllabus, task: Task, answers: Iterable[tuple[str, Words]]) -
 <title>{html.escape(task.title)}</title><style>{_STYLE}</style></head><body>
 <aside><h1>{html.escape(task.title)}</h1>
 <p>{task.points:g} points · {html.escape(syllabus.title)}</p>
-<div class="text">{html.escape(task.statement)}</div><h2>Rubric</h2><ul>{rubric}</ul>
+<div class="text">{html.escape(_rejoined(task.statement))}</div><h2>Rubric</h2><ul>{rubric}</ul>
 <p>Points and comments go into <code>{TABLE}</code>, task <code>{task.name}</code>.</p></aside>
 <main>{given}</main></body></html>
 """
+
+
+def _rejoined(text: str) -> str:
+    """The text with its paragraphs on one line each; lists, tables and formulas keep theirs."""
+    return re.sub(r"(?<=[^\n|$])\n(?=[^\s\-*|#$`\d])", " ", text)
 
 
 def _article(syllabus: Syllabus, student: str, said: Words) -> str:
