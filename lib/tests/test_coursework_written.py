@@ -188,3 +188,9 @@ def test_a_table_without_its_columns_is_refused(course, tmp_path):
     (tmp_path / "t.csv").write_text("student,points\nada,3\n", encoding="utf-8")
     with pytest.raises(ValueError, match="expected the columns student, task, points, of, comment"):
         written.read_points(tmp_path / "t.csv", course)
+
+
+def test_a_statement_stands_in_paragraphs_and_keeps_its_lists():
+    text = "One\nparagraph of\n*two* lines.\n\n- a\n- b\n  goes on\n\n| t |\n|---|\n"
+    joined = "One paragraph of *two* lines.\n\n- a\n- b\n  goes on\n\n| t |\n|---|\n"
+    assert written._rejoined(text) == joined

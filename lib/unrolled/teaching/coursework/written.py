@@ -276,7 +276,7 @@ def page(syllabus: Syllabus, task: Task, answers: Iterable[tuple[str, Words]]) -
 
 def _rejoined(text: str) -> str:
     """The text with its paragraphs on one line each; lists, tables and formulas keep theirs."""
-    return re.sub(r"(?<=[^\n|$])\n(?=[^\s\-*|#$`\d])", " ", text)
+    return re.sub(r"(?<=[^\n|$])\n(?!\s|[-*#>] |\||\$\$|```|\d+\. )", " ", text)
 
 
 def _article(syllabus: Syllabus, student: str, said: Words) -> str:
