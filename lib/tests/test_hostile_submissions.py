@@ -110,7 +110,7 @@ def prepared(name: str):
 def limits_for(expected: str) -> Limits:
     """Short ones for what is expected to run into them."""
     if "1 s of CPU" in expected:
-        return replace(LIMITS, cpu_seconds=1)
+        return replace(LIMITS, cpu_seconds=1, wall_seconds=120.0)
     return replace(LIMITS, wall_seconds=2.0) if "within 2 s" in expected else LIMITS
 
 

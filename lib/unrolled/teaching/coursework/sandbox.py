@@ -6,6 +6,11 @@ is given the answer's source and the arguments of the tests, and it hands out wh
 with them. The expected values, the reference and the wrong answers stay out here, where
 `marking.mark` judges; a forged outcome is an answer like any other.
 
+What this does not keep: an answer knows its own arguments and can tell one test from another; what
+`use` measures beside an answer (memory, reads of a tape) the answer can prevent, unless the cell
+says `apart = True`; random numbers drawn without a seed differ when it is graded again; and a
+fault of the kernel itself.
+
 Where the grader runs as root, a first bubblewrap makes a view of the same few folders which
 anybody may read, and the second one starts in there as the user nobody.
 """
