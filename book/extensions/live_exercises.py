@@ -19,6 +19,8 @@ from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.config import Config
+from sphinx.environment import BuildEnvironment
 from unrolled.teaching import exercises
 
 STATIC = "exercises"  # below _static
@@ -32,6 +34,21 @@ def _bundle(app: Sphinx) -> Path:
 def _manifest(app: Sphinx) -> dict[str, Any] | None:
     path = _bundle(app) / "manifest.json"
     return json.loads(path.read_text("utf8")) if path.exists() else None
+
+
+def _size(manifest: dict[str, Any]) -> str:
+    return f"{manifest['total_bytes'] / 1e6:.1f} MB"
+
+
+def note_bundle(app: Sphinx, config: Config) -> None:
+    """What the pages say of the bundle: where it changes, all are written anew."""
+    manifest = _manifest(app)
+    config.live_bundle = [_size(manifest), manifest["elsewhere"]] if manifest else None
+
+
+def renew_progress(app: Sphinx, env: BuildEnvironment) -> list[str]:
+    """The page of progress links into all chapters."""
+    return [PROGRESS] if PROGRESS in env.all_docs else []
 
 
 def tell_page(
@@ -52,7 +69,7 @@ def tell_page(
     told = {
         "chapter": chapter,
         "base": context["pathto"]("_static/live/", resource=True),
-        "size": f"{manifest['total_bytes'] / 1e6:.1f} MB",
+        "size": _size(manifest),
         "elsewhere": elsewhere,
     }
     _add(app, context, "exercises.mjs", told)
@@ -73,7 +90,12 @@ def _contents(app: Sphinx) -> list[dict[str, Any]]:
         slug = "c" + page.rpartition("/")[2]
         if page.startswith("chapters/") and order.get(slug):
             items = [exercises.load(f"{slug}/{name}") for name in order[slug]]
-            listed = [{"name": f"{slug}/{one.name}", "title": one.title} for one in items]
+            links = app.env.tocs[page].findall(nodes.reference)
+            anchors = [e["anchorname"] for e in links if e.astext().startswith("Exercise ")]
+            listed = [
+                {"name": f"{slug}/{one.name}", "title": one.title, "anchor": anchor}
+                for one, anchor in zip(items, anchors, strict=True)
+            ]
             found.append({"title": title.astext(), "page": page, "exercises": listed})
     return sorted(found, key=lambda chapter: chapter["page"])  # 02_ngrams before 02b_smoothing
 
@@ -89,6 +111,9 @@ def copy_bundle(app: Sphinx, error: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
+    app.add_config_value("live_bundle", None, "html", types=(list, type(None)))
+    app.connect("config-inited", note_bundle)
+    app.connect("env-updated", renew_progress)
     app.connect("html-page-context", tell_page)
     app.connect("build-finished", copy_bundle)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

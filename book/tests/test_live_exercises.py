@@ -120,9 +120,11 @@ def test_an_endless_loop_leaves_the_page_alive_and_is_stopped(page):
     other = page.locator(".u-solve").nth(SHIFT)
     other.locator(".u-go").click()
     assert "Another check is running (exercise 1.3)" in said(page, SHIFT)
+    before = page.workers
     page.locator(".u-solve").nth(BITS).get_by_text("Stop", exact=True).click()
     assert "Stopped" in said(page, BITS)
     assert area.input_value() == FOR_EVER
+    assert [w for w in page.workers if w not in before], "Stop itself starts a fresh Python"
     assert "all 5 tests" in solve(page, BITS, RIGHT, "passed")
 
 
@@ -209,6 +211,51 @@ def test_the_answer_is_there_again_after_loading(open_fresh):
     page.locator(".u-solve").nth(BITS).get_by_text("Reset", exact=True).click()
     page.reload()
     assert "your code here" in page.locator(".u-solve textarea").nth(BITS).input_value()
+
+
+def test_an_answer_that_changes_during_its_check_is_not_taken_for_the_checked_one(open_fresh):
+    page = open_fresh()
+    area = page.locator(".u-solve textarea").nth(BITS)
+    area.fill(RIGHT)
+    area.press("Control+Enter")
+    area.fill("bits_per_byte = 1")
+    page.wait_for_function(f"document.querySelectorAll('.u-said')[{BITS}].innerText.includes('✓')")
+    kept = page.evaluate("JSON.parse(localStorage['unrolled-answers']).answers")
+    answer = kept["c01_chain_rule/bits_per_byte"]
+    assert (answer["source"], answer["state"]) == ("bits_per_byte = 1", "draft")
+
+
+def test_an_answer_is_found_where_an_earlier_edition_had_it(open_fresh):
+    answer = {"source": IN_NATS, "state": "failed", "n_passed": 0, "n_tests": 5, "changed": ""}
+    old = {"format": "unrolled-answers", "version": 1, "answers": {"c09_x/bits_per_byte": answer}}
+    page = open_fresh()
+    page.evaluate("old => localStorage.setItem('unrolled-answers', JSON.stringify(old))", old)
+    page.reload()
+    area = page.locator(".u-solve textarea").nth(BITS)
+    assert area.input_value() == IN_NATS
+    area.fill(RIGHT)
+    kept = page.evaluate("JSON.parse(localStorage['unrolled-answers']).answers")
+    assert list(kept) == ["c01_chain_rule/bits_per_byte"]
+
+
+def test_every_exercise_of_the_progress_page_is_linked(open_fresh):
+    page = open_fresh("book/progress.html")
+    links = page.eval_on_selector_all("#u-progress li a", "all => all.map(a => a.href)")
+    assert len(links) == sum(map(len, exercises.chapters().values()))
+    for link in links:
+        path, _, anchor = link.partition("#")
+        chapter = SITE / "chapters" / path.rpartition("/")[2]
+        assert f'<section id="{anchor}">' in chapter.read_text("utf8")
+
+
+def test_the_editor_looks_like_the_code_beside_it(open_fresh):
+    ground = "e => getComputedStyle(e).backgroundColor"
+    font = "e => getComputedStyle(e).fontSize"
+    for view in ("desktop", "dark"):
+        page = open_fresh(view=view)
+        seen = [page.eval_on_selector(one, ground) for one in (".u-editor", "div.cell_input")]
+        seen += [page.eval_on_selector(one, font) for one in (".u-editor *", "div.cell_input pre")]
+        assert (seen[0], seen[2]) == (seen[1], seen[3])
 
 
 def test_another_tab_sees_the_answer_and_its_own_are_kept(open_fresh, address):

@@ -16,22 +16,38 @@ export function all() {
   try {
     text = localStorage.getItem(KEY);
   } catch {
-    return { ...memory };
+    return written(memory);
   }
   try {
-    return { ...parse(text ?? pack({})), ...memory };
+    return written({ ...parse(text ?? pack({})), ...memory });
   } catch {
     try {
       localStorage.setItem(`${KEY}-unreadable`, text); // nothing is lost: somebody may mend it
       localStorage.removeItem(KEY);
     } catch {}
-    return { ...memory };
+    return written(memory);
   }
+}
+
+function written(answers) {
+  return Object.fromEntries(Object.entries(answers).filter(([, answer]) => answer));
+}
+
+/** The answer to an exercise; also where an earlier edition had it in another chapter. */
+export function find(answers, name) {
+  return answers[name] ?? answers[elsewhere(answers, name)[0]];
+}
+
+/** The names under which other chapters have this exercise: its last part is unique in the book. */
+function elsewhere(answers, name) {
+  const own = name.slice(name.indexOf("/"));
+  return Object.keys(answers).filter((other) => other !== name && other.endsWith(own));
 }
 
 /** Keep an answer; null forgets it. Gives whether it will be there when the page is loaded again. */
 export function put(name, answer) {
   const answers = all();
+  for (const other of elsewhere(answers, name)) delete answers[other];
   delete memory[name];
   if (answer) answers[name] = { ...answer, changed: new Date().toISOString() };
   else delete answers[name];

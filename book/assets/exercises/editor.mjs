@@ -4,7 +4,7 @@
 // through the browser's own undo. Esc, then Tab leaves the editor.
 
 const STEP = "    ";
-// As Pygments names what it colours: comment, string, number, keyword, constant, built-in, name.
+// As Pygments names what it colours: comment, string, number, constant, keyword, name, operator.
 const TOKEN = new RegExp(
   [
     /(?<c1>#.*)/,
@@ -15,6 +15,7 @@ const TOKEN = new RegExp(
     /(?<nf>(?<=\b(?:def|class)\s+)[^\W\d]\w*)/,
     /(?<nb>(?<!\.)\b(?:abs|all|any|bool|bytes|dict|enumerate|filter|float|int|isinstance|len|list|map|max|min|pow|print|range|reversed|round|set|sorted|str|sum|tuple|type|zip)\b)/,
     /(?<w>[^\W\d]\w*)/,
+    /(?<o>[-+*\/%@&|^~<>=!.]+)/,
   ]
     .map((part) => part.source)
     .join("|"),

@@ -2,15 +2,16 @@
 //
 // What an exercise is stands in the page already: the cell with the starter, the cell that checks
 // it, and the folded solution. Python itself (`live/`, see there) comes with the first check.
-import { all, put, watch } from "./answers.mjs";
+import { all, find, put, watch } from "./answers.mjs";
 import { makeEditor } from "./editor.mjs";
 
 const told = JSON.parse(document.getElementById("u-live").textContent);
 const base = new URL(told.base, location.href).href;
 const LONG = 8; // seconds after which a check that still runs is called long
 let python = null; // the worker, shared by the page's exercises
+let ready = false; // whether it has started
+let loaded = false; // whether one has: then the browser holds all its files
 let running = null; // the exercise whose check it runs
-let loaded = false;
 
 if (location.protocol.startsWith("http") && window.Worker && window.DecompressionStream) {
   const cells = [...document.querySelectorAll("div.cell.tag_exercise")];
@@ -65,12 +66,13 @@ function solve({ name, starter, check, solution, number }) {
   starter.classList.add("u-replaced");
   check.classList.add("u-replaced");
 
-  const one = { name, reread, ended, note };
+  const one = { number, reread, hear };
+  let asked = ""; // the source that is being checked
   let timer;
   let unkept = false;
 
   function reread() {
-    const kept = all()[name];
+    const kept = find(all(), name);
     if (running === one || document.activeElement === editor.area) return;
     if (kept && kept.source !== editor.text) editor.text = kept.source;
     if (!kept && editor.text !== original) editor.text = original;
@@ -81,7 +83,7 @@ function solve({ name, starter, check, solution, number }) {
   }
 
   function rename() {
-    reset.disabled = editor.text === original && !all()[name];
+    reset.disabled = editor.text === original && !find(all(), name);
     note.textContent = unkept
       ? "This browser keeps no answers: export them on the page of your progress."
       : loaded ? "" : `The first check loads ${told.size} once.`;
@@ -111,32 +113,27 @@ function solve({ name, starter, check, solution, number }) {
       say(`Another check is running (exercise ${running.number}). Stop it first.`);
       return;
     }
-    running = Object.assign(one, { number });
+    running = one;
+    asked = editor.text;
     go.disabled = true;
     stop.hidden = false;
     box.ariaBusy = "true";
-    say(loaded ? "Checking …" : "Loading Python …");
-    const worker = (python ??= hire());
-    worker.onmessage = ({ data }) => {
-      if (data.share !== undefined) say(`Loading Python … ${Math.round(100 * data.share)} %`);
-      if (data.share === 1) {
-        loaded = true;
-        say("Checking …");
-        clearTimeout(timer);
-        timer = setTimeout(tooLong, LONG * 1000);
-      }
-      if (data.report) ended(data.report);
-      if (data.error) {
-        dismiss();
-        ended({ state: "failed", text: `✗ Python did not start: ${data.error}`, lost: true });
-      }
-    };
-    worker.onerror = (event) => {
-      dismiss();
-      ended({ state: "failed", text: `✗ Python did not start: ${event.message ?? "no reason given"}`, lost: true });
-    };
-    if (loaded) timer = setTimeout(tooLong, LONG * 1000);
-    worker.postMessage({ base, exercise: name, source: editor.text });
+    say(loaded ? "Starting Python …" : "Loading Python …");
+    python ??= hire();
+    if (ready) hear({ ready });
+    python.postMessage({ base, exercise: name, source: asked });
+  }
+
+  /** What the worker says while it works for this exercise. */
+  function hear({ share, ready, report, error }) {
+    if (share !== undefined && !loaded) say(`Loading Python … ${Math.round(100 * share)} %`);
+    if (ready) {
+      say("Checking …");
+      clearTimeout(timer);
+      timer = setTimeout(tooLong, LONG * 1000);
+    }
+    if (report) ended(report);
+    if (error) ended({ state: "failed", text: `✗ Python did not start: ${error}`, lost: true });
   }
 
   function tooLong() {
@@ -152,8 +149,9 @@ function solve({ name, starter, check, solution, number }) {
     box.ariaBusy = "false";
     if (report.state === "dead") dismiss();
     const state = report.state === "dead" ? "failed" : report.state;
-    if (!report.lost) keep(state, report);
-    mark(report.lost ? "" : state);
+    const current = !report.lost && editor.text === asked; // else the report is on an older text
+    if (current) keep(state, report);
+    mark(current ? state : "");
     say(report.text, report.output);
     rename();
   }
@@ -162,7 +160,10 @@ function solve({ name, starter, check, solution, number }) {
   editor.oncheck = () => go.disabled || begin();
   stop.onclick = () => {
     dismiss();
-    ended({ state: "draft", text: "Stopped. The next check starts Python anew.", lost: true });
+    ended({ state: "draft", text: "Stopped. The next check has a fresh Python.", lost: true });
+    if (!loaded) return; // who stops the loading wants no more of it
+    python = hire();
+    python.postMessage({ base });
   };
   reset.onclick = () => {
     editor.replace(original);
@@ -199,12 +200,21 @@ function hire() {
   const url = URL.createObjectURL(new Blob([begin], { type: "text/javascript" }));
   const worker = new Worker(url, { type: "module" });
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
+  const hear = (said) => {
+    if (worker !== python) return; // dismissed meanwhile
+    if (said.error) dismiss();
+    if (said.ready) ready = loaded = true;
+    running?.hear(said);
+  };
+  worker.onmessage = ({ data }) => hear(data);
+  worker.onerror = ({ message }) => hear({ error: message ?? "no reason given" });
   return worker;
 }
 
 function dismiss() {
   python?.terminate();
   python = null;
+  ready = false;
 }
 
 function make(tag, name, text = "") {

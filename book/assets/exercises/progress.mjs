@@ -1,5 +1,5 @@
 // The page of the reader's progress: what is solved, and a file to take the answers along.
-import { all, erase, merge, pack, watch } from "./answers.mjs";
+import { all, erase, find, merge, pack, watch } from "./answers.mjs";
 
 const { chapters } = JSON.parse(document.getElementById("u-live").textContent);
 const SIGNS = { passed: ["✓", "solved"], failed: ["✗", "not right yet"], draft: ["…", "begun"], unwritten: ["…", "begun"] };
@@ -21,7 +21,7 @@ root.replaceChildren(total, bar, buttons, said, list);
 
 function draw() {
   const answers = all();
-  const state = ({ name }) => answers[name]?.state ?? "";
+  const state = ({ name }) => find(answers, name)?.state ?? "";
   const names = chapters.flatMap((chapter) => chapter.exercises);
   const solved = names.filter((one) => state(one) === "passed").length;
   total.replaceChildren(make("strong", `${solved} of ${names.length} exercises solved`));
@@ -40,7 +40,8 @@ function draw() {
         item.dataset.state = state(one);
         const [sign, word] = SIGNS[state(one)] ?? ["○", "not begun"];
         const mark = make("span", sign, { ariaHidden: "true" });
-        item.append(mark, make("span", one.title), make("span", word, { className: "u-note" }));
+        const title = make("a", one.title, { href: `${place}${chapter.page}.html${one.anchor}` });
+        item.append(mark, title, make("span", word, { className: "u-note" }));
         items.append(item);
       }
       return [heading, items];

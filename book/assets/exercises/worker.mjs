@@ -1,6 +1,7 @@
 // Python, away from the page: it may loop for ever there, and the page ends it.
 //
-// in: {exercise, source}; out: {share} while Python loads, {report} or {error}.
+// in: {base, exercise, source}, or {base} to start only.
+// out: {share} while Python loads, {ready}, then {report}; or {error}.
 let python;
 
 onmessage = async ({ data: { base, exercise, source } }) => {
@@ -8,7 +9,9 @@ onmessage = async ({ data: { base, exercise, source } }) => {
     python ??= import(`${base}live.mjs`).then(({ start }) =>
       start({ base, progress: (share) => postMessage({ share }) }),
     );
-    postMessage({ started: true, report: await (await python).run(exercise, source, null) });
+    const { run } = await python;
+    postMessage({ ready: true });
+    if (exercise) postMessage({ report: await run(exercise, source, null) });
   } catch (error) {
     python = undefined;
     postMessage({ error: String(error?.message ?? error) });
