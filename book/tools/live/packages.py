@@ -53,14 +53,21 @@ class Package:
             raise NoBundle("npm is missing (Debian: apt-get install npm)")
         CACHE.mkdir(parents=True, exist_ok=True)
         # `npm pack` runs none of the package's code.
-        command = [npm, "pack", "--silent", "--fetch-retries=1", "--pack-destination", str(CACHE)]
+        command = [
+            npm,
+            "pack",
+            "--loglevel=error",
+            "--fetch-retries=1",
+            "--pack-destination",
+            str(CACHE),
+        ]
         command.append(f"{self.name}@{self.version}")
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         except subprocess.TimeoutExpired:
             raise NoBundle(f"npm did not deliver {self.name} within five minutes") from None
         if done.returncode or not (CACHE / self.file).exists():
-            said = (done.stderr or done.stdout).strip().split("\n")[0]
+            said = (done.stderr.strip() or "no reason given").splitlines()[0]
             raise NoBundle(f"npm did not deliver {self.name} {self.version}: {said}")
 
 
