@@ -17,7 +17,7 @@ NUMBER = re.compile(r"(?<![\w.])[-−]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 ALLOWED = (
     r"^\d+ of \d+ (tests|parts) .*",
     r"^[\w ]*at [\[(][^:]*:",
-    r"(differs most|is not finite) at [^:]*:",
+    r"(differs|is not finite) at [^:]*:",
     r"expected (an array of shape |weights of shape )?\(.*\)",
     r"expected (an? \w+ of )?\d+$",
     r"^raised .*",  # the student's own message
@@ -110,7 +110,7 @@ def test_the_search_for_leaks_finds_them():
         (3, "cd", "got the number 3, expected a string"),
         ("ab", 0.5, "got the string 'ab', expected a number"),
         (np.zeros(3), np.zeros((3, 1)), "the shape is (3,), expected (3, 1)"),
-        (np.array([1.0, 2.0]), np.array([1.0, 3.0]), "differs most at 1: 2 is not right"),
+        (np.array([1.0, 2.0]), np.array([1.0, 3.0]), "differs at 1: 2 is not right"),
         (np.array([1.0, np.nan]), np.array([1.0, 3.0]), "is not finite at 1: nan is not right"),
         ([1, 2], [1, 2, 7], "has 2 parts, expected 3"),
         ([1, 2], [1, 7], "at [1]: 2 is not right"),
@@ -127,6 +127,17 @@ def test_a_difference_that_is_not_revealed(got, expected, says):
     assert "7" not in line
     assert "tea" not in line
     assert "secret" not in line
+
+
+def test_what_is_said_of_an_array_does_not_depend_on_how_far_off_it_is():
+    """Else two numbers of a hidden test are found in some eighty submissions, bit by bit."""
+    got = np.array([1.0, 0.0])
+    expected = [np.array(pair) for pair in ([0.3, 0.1], [0.9, -7.0], [0.0, 50.0])]
+    said = {difference(got, right, reveal=False) for right in expected}
+    assert len(said) == 1
+    coarse = got.astype(np.float16)
+    near, far = np.array([1.001, 0.001]), np.array([3.0, 4.0])
+    assert difference(coarse, near, reveal=False) == difference(coarse, far, reveal=False)
 
 
 def test_a_matrix_is_shown_without_the_expected_one():

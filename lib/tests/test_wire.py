@@ -122,6 +122,9 @@ HOSTILE = {
     "tuples in tuples": nested("tuple", 500),
     "sets in sets": nested("set", 500),
     "keys of one hash": {"set": [k * (2**61 - 1) for k in range(50_000)]},
+    "half of the keys of one hash": {
+        "set": [*range(25_000), *[k * (2**61 - 1) for k in range(25_000)]]
+    },
     "pairs of one hash": {"dict": [[k * (2**61 - 1), 0] for k in range(50_000)]},
     "a long text beside many numbers": ["x" * 10**6] + [0] * 1000,
 }

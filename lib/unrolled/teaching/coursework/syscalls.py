@@ -20,6 +20,9 @@ _REFUSED: dict[str, tuple[int | None, int | None]] = {
     "msgget": (68, 186),
     "semget": (64, 190),
     "mq_open": (240, 180),
+    # locks and queues that other sandboxes share
+    "flock": (73, 32),
+    "io_setup": (206, 0),
     # other processes, and their memory
     "ptrace": (101, 117),
     "process_vm_readv": (310, 270),

@@ -137,6 +137,8 @@ class _Comparison:
         if not wrong.any():
             return None
         near = _COARSE.get(got.dtype.name) if expected.dtype == np.float64 else None
+        if near and not self.reveal:  # how near it is may not be said
+            return f"{_where(at)}the numbers are {got.dtype}; compute in float64"
         if near and np.allclose(got, expected, near, near, equal_nan=True):
             return f"{_where(at)}right to the digits of {got.dtype} only; compute in float64"
         return self._worst(got, expected, wrong, gap, at) + self._both(got, expected)
@@ -146,6 +148,9 @@ class _Comparison:
         if broken.any():
             index = tuple(int(i) for i in np.argwhere(broken)[0])
             says = "is not finite"
+        elif not self.reveal:  # which entry is the worst would tell of the expected ones
+            index = tuple(int(i) for i in np.argwhere(wrong)[0])
+            says = "differs"
         else:
             gap = np.where(wrong, np.nan_to_num(gap, nan=np.inf), -1.0)
             index = tuple(int(i) for i in np.unravel_index(gap.argmax(), gap.shape))

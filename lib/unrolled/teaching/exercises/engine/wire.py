@@ -23,6 +23,7 @@ import json
 import math
 import re
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -32,6 +33,7 @@ import numpy as np
 _ARRAY_KINDS = "biufcU"
 _LONGEST = 10_000  # bits; Python writes no integer of more than 4300 decimal digits
 _DEEPEST = 40  # lists in lists
+_MOST_ALIKE = 50  # keys of a dict or a set with one hash
 _LARGEST = 2**26  # bytes of an array, and of the array that texts and numbers would make together
 _DTYPE = re.compile(r"[<|]([biufc]\d{1,2}|U\d{1,7})")
 _FRACTION = re.compile(r"-?[0-9]{1,3011}(/[0-9]{1,3011})?")
@@ -257,7 +259,7 @@ def _decode_dict(body: Any, depth: int) -> dict[Any, Any]:
 
 def _hashed(keys: list[Any]) -> list[Any]:
     """The keys. Thousands with one hash would cost their number squared."""
-    if len({hash(key) for key in keys}) < len(keys) // 2:
+    if max(Counter(map(hash, keys)).values(), default=0) > _MOST_ALIKE:
         raise ValueError("keys with equal hashes")
     return keys
 
