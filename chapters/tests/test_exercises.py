@@ -15,6 +15,7 @@ import sys
 import time
 from dataclasses import replace
 from fractions import Fraction
+from itertools import permutations
 from math import floor, log10
 from pathlib import Path
 
@@ -229,6 +230,27 @@ def test_fresh_inputs_differ_between_seeds(exercise):
         pytest.skip("a value has no inputs")
     drawn = [json.dumps([encode(call.args) for call in exercise.calls(seed)]) for seed in SEEDS]
     assert len(set(drawn)) == len(SEEDS), "no test draws its arguments from rng"
+
+
+def test_what_was_right_at_one_seed_does_not_pass_at_another(exercise):
+    """Else an answer that counts its calls and returns numbers learnt by heart has full marks."""
+    if exercise.is_value:
+        pytest.skip("a value has no calls to count")
+    calls = {seed: exercise.calls(seed) for seed in SEEDS}
+    right = {seed: outcomes_of(exercise, exercise.solution, calls[seed]) for seed in SEEDS}
+    hidden = {
+        json.dumps(
+            [o for call, o in zip(calls[seed], right[seed], strict=True) if not call.visible]
+        )
+        for seed in SEEDS
+    }
+    assert len(hidden) > 1, "the hidden tests expect the same at every seed"
+    for learnt, asked in permutations(SEEDS, 2):
+        by_heart = [replayed | {"mutated": []} for replayed in right[learnt]]
+        report = mark(
+            exercise, calls[asked], by_heart, {"by heart": by_heart}, expected=right[asked]
+        )
+        assert report.state == "failed", f"the outcomes of seed {learnt} pass at seed {asked}"
 
 
 def test_reference_answers_or_refuses_on_purpose(exercise):

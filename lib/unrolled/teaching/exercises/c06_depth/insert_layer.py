@@ -23,6 +23,9 @@ kind, level, points = "code", 3, 4
 
 
 # %% use
+apart = True  # x, and what is computed with it, tell the answer
+
+
 def use(answer, W, b, alpha, x):
     """What the two layers compute, and their shapes."""
     W_1, b_1, W_2, b_2 = (np.asarray(part, dtype=float) for part in answer(W, b, alpha))

@@ -20,17 +20,17 @@ kind, level, points = "code", 2, 3
 
 
 # %% use
-def use(answer, name, n):
-    """n times the answer, whose size does not depend on n. phi has a name, since functions do not
-    cross as JSON.
+def use(answer, name, n, a):
+    """n times the answer, whose size does not depend on n. phi has a name and a number a, since
+    functions do not cross as JSON.
     """
     phis = {
-        "identity": lambda z: z,
+        "line": lambda z: a * z,
         "relu": lambda z: np.maximum(z, 0),
-        "tanh": np.tanh,
-        "sigmoid": lambda z: 1 / (1 + np.exp(-z)),
-        "leaky relu": lambda z: np.where(z > 0, z, 0.2 * z),
-        "shifted": lambda z: z + 1,
+        "tanh": lambda z: np.tanh(a * z),
+        "sigmoid": lambda z: 1 / (1 + np.exp(-a * z)),
+        "leaky relu": lambda z: np.where(z > 0, z, a * z),
+        "shifted": lambda z: z + a,
     }
     return n * float(answer(phis[name], n))
 
@@ -57,31 +57,41 @@ and the weights multiply that mean as well.
 
 
 # %% tests
-def show(name, n):
-    return f"{n} * start_variance(lambda z: np.maximum(z, 0), {n})"
+def show(name, n, a):
+    phi = {
+        "line": f"{a} * z",
+        "relu": "np.maximum(z, 0)",
+        "tanh": f"np.tanh({a} * z)",
+        "sigmoid": f"1 / (1 + np.exp(-{a} * z))",
+        "leaky relu": f"np.where(z > 0, z, {a} * z)",
+        "shifted": f"z + {a}",
+    }
+    return f"{n} * start_variance(lambda z: {phi[name]}, {n})"
 
 
 def tests(rng):
-    yield call("relu", 8, visible=True, tolerance=1e-3)
-    for name in ("identity", "tanh", "sigmoid", "leaky relu", "shifted"):
+    yield call("relu", 8, 0, visible=True, tolerance=1e-3)
+    for name in rng.permutation(["line", "tanh", "sigmoid", "leaky relu", "shifted"]).tolist():
+        lowest, highest = (0.1, 0.5) if name == "leaky relu" else (1.1, 2.5)
+        a = round(float(rng.uniform(lowest, highest)), 3)
         hint = "outputs whose mean is not 0" if name in ("sigmoid", "shifted") else ""
-        yield call(name, int(rng.integers(3, 200)), hint=hint, tolerance=1e-3)
+        yield call(name, int(rng.integers(3, 200)), a, hint=hint, tolerance=1e-3)
 
 
 # %% oracle
-def oracle(name, n):
+def oracle(name, n, a):
     """Adaptive integration of the square, for functions written a second time."""
     import math
 
     from scipy.integrate import quad
 
     phi = {
-        "identity": lambda z: z,
+        "line": lambda z: z * a,
         "relu": lambda z: z if z > 0 else 0.0,
-        "tanh": math.tanh,
-        "sigmoid": lambda z: 0.5 * (1 + math.tanh(z / 2)),
-        "leaky relu": lambda z: z if z > 0 else z / 5,
-        "shifted": lambda z: 1 + z,
+        "tanh": lambda z: math.tanh(z * a),
+        "sigmoid": lambda z: 0.5 * (1 + math.tanh(a * z / 2)),
+        "leaky relu": lambda z: max(z, 0.0) + a * min(z, 0.0),
+        "shifted": lambda z: a + z,
     }[name]
     square = sum(
         quad(lambda z: phi(z) ** 2 * math.exp(-z * z / 2), *ends)[0] for ends in ((-9, 0), (0, 9))

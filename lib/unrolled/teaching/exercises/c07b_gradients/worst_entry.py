@@ -87,18 +87,25 @@ def tests(rng):
     x = np.array([1.0, 2.0, -1.0])
     yield call("cubes", x, np.array([3.0, 6.0, 3.0]), visible=True)
     x = rng.uniform(1, 2, size=(2, 3))
-    for at, factor in (((1, 2), 2.0), ((0, 1), 0.9), ((1, 0), -1.0)):
+    places = rng.permutation([(0, 0), (0, 1), (1, 0), (1, 2)])[:3]
+    factors = [rng.uniform(1.5, 3), rng.uniform(0.6, 0.9), -rng.uniform(0.7, 1.3)]
+    for at, factor in zip(places, rng.permutation(factors), strict=True):
         grad = crossed_gradient(x)
-        grad[at] *= factor
+        grad[tuple(at)] *= factor
         yield call("crossed", x, grad)
-    x = np.array([3.0, 1e-6, 2.0])
+    x = rng.uniform(1, 4, size=4)
+    tiny, wrong, *_ = rng.permutation(4)
+    x[tiny] = 1e-6
     grad = 3 * x**2
-    grad[1], grad[2] = 1e-8, 12.6
-    yield call("cubes", x, grad, hint="the second entry is too small to be judged")
-    large = np.array([40.0, 0.5, 30.0])
+    grad[tiny] = 1e-8
+    grad[wrong] *= rng.uniform(1.05, 1.4)
+    yield call("cubes", x, grad, hint="the tiniest entry is too small to be judged")
+    large = rng.uniform(20, 50, size=4)
+    small, wrong, *_ = rng.permutation(4)
+    large[small] = 0.5
     grad = 3 * large**2
-    grad[1] *= 1.5
-    grad[0] += 1.0
+    grad[small] *= rng.uniform(1.3, 2)
+    grad[wrong] += 1.0
     yield call("cubes", large, grad, hint="a large error of a large entry is a small share of it")
 
 

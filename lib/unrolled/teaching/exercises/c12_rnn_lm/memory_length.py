@@ -92,17 +92,23 @@ def show(kind, reach, vocab_size, length, seed):
 
 
 def tests(rng):
-    seed = int(rng.integers(1000))
-    yield call("window", 2, 5, 7, seed, visible=True)
-    yield call("window", 0, 5, 7, seed, hint="this model reads nothing at all")
-    yield call("window", 1, 3, 6, seed, hint="this model reads the last token only")
-    yield call("gap", 5, 7, 8, seed, hint="it reads the last token and the fifth from the end")
-    yield call("gated", 6, 17, 9, seed, hint="it looks back only after the token 0")
-    yield call("gated", 4, 11, 9, seed + 1, hint="it looks back only after the token 0")
-    yield call("gated", 6, 97, 9, seed, hint="it looks back only after the token 0, one of 97")
-    yield call("faint", 4, 7, 8, seed, hint="log-probabilities move by 1e-7 and less")
-    yield call("counts", 8, 13, 8, seed, hint="it reads all of the text and counts two tokens")
-    yield call("counts", 5, 13, 8, seed + 2, hint="most changes make no difference to this one")
+    yield call("window", 2, 5, 7, int(rng.integers(1000)), visible=True)
+    length = [int(rng.integers(7, 10)) for _ in range(9)]
+    reach = [int(rng.integers(n - 4, n)) for n in length]  # at least 3
+    hidden = [
+        ("window", 0, 5, "this model reads nothing at all"),
+        ("window", 1, 3, "this model reads the last token only"),
+        ("gap", reach[2], 7, "it reads the last token and one farther back, nothing between"),
+        ("gated", reach[3], 17, "it looks back only after the token 0"),
+        ("gated", reach[4], 11, "it looks back only after the token 0"),
+        ("gated", reach[5], 97, "it looks back only after the token 0, one of 97"),
+        ("faint", reach[6], 7, "log-probabilities move by 1e-7 and less"),
+        ("counts", length[7], 9, "it reads all of the text and counts two tokens"),
+        ("counts", max(5, reach[8]), 9, "most changes make no difference to this one"),
+    ]
+    for i in rng.permutation(9).tolist():
+        model, far, vocab_size, hint = hidden[i]
+        yield call(model, far, vocab_size, length[i], int(rng.integers(1000)), hint=hint)
 
 
 # %% oracle

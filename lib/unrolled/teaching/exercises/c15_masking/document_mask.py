@@ -39,12 +39,20 @@ Packing needs one more thing: count a token's position from the start of its own
 # %% tests
 def tests(rng):
     yield call(np.array([[0, 0, 1, -1]]), visible=True)
-    for batch, lengths in [(2, (3, 2, 1)), (3, (4, 1, 5))]:
-        rows = [np.repeat(rng.permutation(9)[: len(lengths)], lengths) for _ in range(batch)]
+    for batch, length in [(2, 6), (3, 10)]:
+        rows = []
+        for _ in range(batch):
+            ends = np.sort(rng.choice(np.arange(1, length), size=2, replace=False))
+            lengths = np.diff([0, *ends, length])  # of three texts
+            rows.append(np.repeat(rng.permutation(9)[:3], lengths))
         yield call(np.stack(rows))
-    row = np.array([5, 5, 5, 2, 2, -1, -1])
-    yield call(np.stack([row, np.roll(row, 2)]), hint="there is padding, also in front")
-    yield call(np.full((1, 6), int(rng.integers(9))), hint="one text: an ordinary causal mask")
+    first, second = np.sort(rng.choice(9, size=2, replace=False))
+    lengths = rng.integers(1, 5, size=3)
+    row = np.repeat([first, second, -1], lengths)
+    rows = np.stack([row, np.roll(row, lengths[2])])
+    yield call(rows, hint="there is padding, also in front")
+    one = np.full((1, int(rng.integers(4, 9))), int(rng.integers(9)))
+    yield call(one, hint="one text: an ordinary causal mask")
 
 
 # %% oracle

@@ -101,13 +101,15 @@ def show(variant, seed, d):
 
 
 def tests(rng):
-    for variant in (
+    variants = [
         "none", "added, table", "added, waves", "added, waves, W = I", "bias, ALiBi",
         "bias, learned", "rotary, interleaved", "rotary, half",
-    ):  # fmt: skip
-        yield call(variant, int(rng.integers(1000)), 8, hint=variant)
-    for variant in ("bias, ALiBi", "rotary, half", "none", "added, waves"):
-        yield call(variant, int(rng.integers(1000)), 2, hint=f"{variant}, with d = 2")
+    ]  # fmt: skip
+    cases = [(variant, 2 * int(rng.integers(3, 7))) for variant in variants]
+    cases += [(variant, 2) for variant in ("bias, ALiBi", "rotary, half", "none", "added, waves")]
+    for i in rng.permutation(len(cases)).tolist():
+        variant, d = cases[i]
+        yield call(variant, int(rng.integers(1000)), d, hint=f"{variant}, with d = {d}")
 
 
 # %% oracle

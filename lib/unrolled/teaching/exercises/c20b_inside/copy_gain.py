@@ -93,13 +93,19 @@ def show(kind, vocab_size, length, setting, seed):
 
 
 def tests(rng):
-    seed = int(rng.integers(1000))
-    yield call("copies", 17, 6, 0.9, seed, visible=True)
-    yield call("copies", 29, 11, 0.4, seed, hint="it copies half-heartedly")
-    yield call("bigram", 19, 7, 0.0, seed, hint="it reads one token and never copies")
-    yield call("late", 23, 7, 0.0, seed, hint="it is better at late positions and never copies")
-    yield call("forgets", 31, 9, 0.8, seed, hint="it copies, but looks back too short a way")
-    yield call("cache", 19, 5, 0.25, seed, hint="it knows what was said, not in which order")
+    yield call("copies", 17, 6, 0.9, int(rng.integers(1000)), visible=True)
+    hidden = [
+        ("copies", 23, 0.3, 0.6, "it copies half-heartedly"),
+        ("bigram", 19, 0.0, 0.0, "it reads one token and never copies"),
+        ("late", 23, 0.0, 0.0, "it is better at late positions and never copies"),
+        ("forgets", 27, 0.7, 0.9, "it copies, but looks back too short a way"),
+        ("cache", 19, 0.2, 0.5, "it knows what was said, not in which order"),
+    ]
+    for i in rng.permutation(len(hidden)).tolist():
+        model, vocab_size, least, most, hint = hidden[i]
+        vocab_size += int(rng.integers(6))
+        setting, length = float(rng.uniform(least, most)), int(rng.integers(6, 10))
+        yield call(model, vocab_size, length, setting, int(rng.integers(1000)), hint=hint)
 
 
 # %% oracle
