@@ -91,9 +91,11 @@ _build/.whole: _toc.yml _config.yml requirements.lock $(wildcard book/extensions
 
 # Python and numpy for the page, from two packages of npm that are fetched once. A book without them
 # is whole but for that: its exercises then lead to Colab.
-.PHONY: live
-live: .venv/.ready ## Build what solves exercises in the page (needs npm and node)
+.PHONY: live node
+live: .venv/.ready node ## Build what solves exercises in the page (installs Debian's npm)
 	@$(BIN)/python -m book.tools.live
+node:
+	@$(call debian,live,npm,npm)
 
 # After a warning the next build reads all pages again, or it would pass in silence.
 .PHONY: html
