@@ -39,8 +39,7 @@ because every byte is a token.
 VOCAB = ["a", "b", "ab", "##a", "##b", "##ab", "##ba", "##bab", "c"]
 
 
-def tests(rng):
-    yield call("untangle", ["unt", "un", "##t", "##ang", "##angle", "##le"], visible=True)
+def hidden(rng):
     yield call("", ["a"], hint="an empty word")
     yield call("hugs", ["hug", "##s", "s"], hint="a piece inside of a word needs ##")
     yield call("hugs", ["hug", "s"], hint="a token without ## only begins a word")
@@ -55,6 +54,12 @@ def tests(rng):
         letters = ["a", "b", "c"] if rng.integers(2) else ["a", "b"]
         yield call("".join(rng.choice(letters, 9)), VOCAB)
     yield call("bcab", VOCAB, hint="c cannot stand inside of a word")
+
+
+def tests(rng):
+    yield call("untangle", ["unt", "un", "##t", "##ang", "##angle", "##le"], visible=True)
+    calls = list(hidden(rng))
+    yield from (calls[i] for i in rng.permutation(len(calls)))
 
 
 # %% oracle

@@ -44,12 +44,12 @@ have $2^3$ paths. That is why the dilation doubles.
 # %% tests
 def tests(rng):
     yield call(9, 2, [1, 4], visible=True)
-    yield call(30, 2, [1, 2, 4, 8], hint="doubling dilations")
-    yield call(5, 2, [1, 2, 4, 8], hint="steps before 0 are padding")
-    yield call(40, 3, [1, 3], hint="kernels of size 3")
-    yield call(17, 4, [2, 2], hint="two ways to one step count once")
-    yield call(6, 1, [1, 2], hint="a kernel of size 1 reads one step")
-    yield call(8, 3, [], hint="without layers a step reads itself")
+    yield call(int(rng.integers(20, 40)), 2, [1, 2, 4, 8], hint="doubling dilations")
+    yield call(int(rng.integers(3, 8)), 2, [1, 2, 4, 8], hint="steps before 0 are padding")
+    yield call(int(rng.integers(30, 50)), 3, [1, 3], hint="kernels of size 3")
+    yield call(int(rng.integers(13, 20)), 4, [2, 2], hint="two ways to one step count once")
+    yield call(int(rng.integers(3, 10)), 1, [1, 2], hint="a kernel of size 1 reads one step")
+    yield call(int(rng.integers(4, 12)), 3, [], hint="without layers a step reads itself")
     yield call(0, 2, [1, 2], hint="the first step")
     dilations = rng.integers(1, 6, size=3).tolist()
     yield call(int(rng.integers(20, 50)), int(rng.integers(2, 5)), dilations)

@@ -43,13 +43,18 @@ outputs = ("clipped", "norm")
 def tests(rng):
     yield call([np.array([3.0]), np.array([[0.0, 4.0]]), np.array([12.0])], 6.5, visible=True)
     yield call([rng.normal(size=(3, 5)), rng.normal(size=7), rng.normal(size=(2, 2))], 0.5)
-    yield call([np.array([0.3]), np.array([0.4])], 1.0, hint="already within the limit")
+    s = rng.uniform(0.5, 1.5, size=5)
+    yield call(
+        [s[0] * np.array([0.3]), s[0] * np.array([0.4])], 1.0, hint="already within the limit"
+    )
     yield call([np.zeros((2, 3)), np.zeros(5)], 1.0, hint="all gradients are zero")
-    yield call([np.array([100.0, 1.0])], 1.0, hint="one large entry, one small")
-    yield call([np.array([3.0, 0.0]), np.array([0.0, 4.0])], 1.0, hint="a zero in each array")
+    yield call([s[1] * np.array([100.0, 1.0])], 1.0, hint="one large entry, one small")
+    arrays = [s[2] * np.array([3.0, 0.0]), s[2] * np.array([0.0, 4.0])]
+    yield call(arrays, 1.0, hint="a zero in each array")
     hint = "entries of 1e200, whose squares overflow"
-    yield call([np.array([3e200, 0.0]), np.array([[4e200]])], 10.0, hint=hint)
-    yield call([np.array([1.0, -1.0]), np.array([0.0, 1.0, 1.0])], 2.0, hint="exactly the limit")
+    yield call([s[3] * np.array([3e200, 0.0]), s[3] * np.array([[4e200]])], 10.0, hint=hint)
+    arrays = [s[4] * np.array([1.0, -1.0]), s[4] * np.array([0.0, 1.0, 1.0])]
+    yield call(arrays, 2 * float(s[4]), hint="exactly the limit")
 
 
 # %% oracle

@@ -44,9 +44,10 @@ position $\lfloor (H-1)T/H \rfloor$. That is the leak which a causal mask does n
 def tests(rng):
     yield call(3, 2, 1, visible=True)
     yield call(3, 2, 3, hint="the chapter's case")
-    yield call(1, 3, 2, hint="a single position")
-    yield call(5, 1, 3, hint="one head: the view is right")
-    yield call(7, 5, 2, hint="5 heads; T is no multiple of H")
+    H, T, K = (int(n) for n in rng.integers(2, 6, size=3))
+    yield call(1, H, K, hint="a single position")
+    yield call(T, 1, K, hint="one head: the view is right")
+    yield call(int(rng.integers(6, 10)), 5, K, hint="5 heads; T is no multiple of H")
     yield call(*(int(n) for n in rng.integers(2, 6, size=3)), hint="sizes drawn at random")
 
 

@@ -43,8 +43,8 @@ def tests(rng):
     yield call(np.array([1, 3999, 4000, 4001, 100_000]), 512, 4000, hint="the paper's numbers")
     D, w = int(rng.integers(8, 99)), int(rng.integers(5, 50))
     yield call(np.arange(1, 3 * w), D, w)
-    yield call(np.array([1, 2, 9]), 16, 1, hint="a warm-up of one step")
-    yield call(np.array([7]), 9, 30, hint="a single step")
+    yield call(np.array([1, 2, 9]), D, 1, hint="a warm-up of one step")
+    yield call(rng.integers(3, 29, size=1), 9, 30, hint="a single step")
 
 
 # %% oracle

@@ -43,11 +43,15 @@ counts.
 # %% tests
 def tests(rng):
     yield call(2, 1, 4, 2, 12, 5, 8, 2, visible=True)
-    yield call(96, 0, 96, 96, 12_288, 1024, 2048, 2, hint="GPT-3, no windows")
-    yield call(96, 48, 96, 96, 12_288, 1024, 131_072, 2, hint="every second layer")
-    yield call(80, 0, 64, 8, 8192, 4096, 4096, 2, hint="LLaMA-2, 70B")
-    yield call(7, 7, 3, 3, 15, 11, 4, 4, hint="a text shorter than the window")
-    yield call(7, 3, 5, 1, 35, 11, 11, 1, hint="a text as long as the window")
+    yield call(
+        96, 0, 96, 96, 12_288, 1024, int(rng.integers(1025, 2049)), 2, hint="GPT-3, no windows"
+    )
+    n = int(rng.integers(60_000, 131_073))
+    yield call(96, 48, 96, 96, 12_288, 1024, n, 2, hint="every second layer")
+    yield call(80, 0, 64, 8, 8192, 4096, int(rng.integers(1000, 4097)), 2, hint="LLaMA-2, 70B")
+    n, window = int(rng.integers(1, 10)), int(rng.integers(11, 30))
+    yield call(7, 7, 3, 3, 15, window, n, 4, hint="a text shorter than the window")
+    yield call(7, 3, 5, 1, 35, window, window, 1, hint="a text as long as the window")
     yield call(5, 2, 3, 3, 21, 4, 0, 4, hint="no tokens yet")
     n = [int(x) for x in rng.integers(2, 9, size=3)]
     yield call(n[0] + n[1], n[1], 6, 3, 6 * n[2], 13, 29, 2, hint="at random")

@@ -34,12 +34,12 @@ def tests(rng):
     yield call(100, 5, 7, "adamw", visible=True)
     yield call(80 * 2**30, 1_557_611_200, 5 * 2**30, "adamw", hint="GPT-2 XL")
     yield call(80 * 2**30, 1_557_611_200, 5 * 2**30, "sgd", hint="GPT-2 XL without Adam")
-    yield call(127, 7, 5, "momentum", hint="momentum")
-    yield call(96, 5, 16, "adamw", hint="exactly one text")
-    yield call(95, 5, 16, "adamw", hint="a byte short of one text")
-    yield call(80, 5, 3, "adamw", hint="the state fits exactly")
-    yield call(50, 5, 3, "adamw", hint="the state does not fit")
-    N, text = (int(x) for x in rng.integers(3, 50, size=2))
+    N, text, n = rng.integers((3, 5, 1), (50, 50, 6)).tolist()
+    yield call(12 * N + n * text + 2, N, text, "momentum", hint="momentum")
+    yield call(16 * N + n * text, N, text, "adamw", hint="room for whole texts, nothing left")
+    yield call(16 * N + n * text - 1, N, text, "adamw", hint="a byte short of one more text")
+    yield call(16 * N, N, text, "adamw", hint="the state fits exactly")
+    yield call(10 * N, N, text, "adamw", hint="the state does not fit")
     yield call(int(rng.integers(2000, 5000)), N, text, "momentum", hint="at random")
 
 

@@ -33,9 +33,10 @@ one.
 # %% tests
 def tests(rng):
     yield call(1e6, 3.6e8, 1, 1e11, 0.5, visible=True)
-    yield call(174.6e9, 300e9, 1024, 312e12, 0.4, hint="GPT-3")
-    yield call(174.6e9, 300e9, 1, 312e12, 0.4, hint="GPT-3 on one")
-    yield call(7, 11, 3, 5.0, 1.0, hint="small numbers, all of the peak")
+    devices, percent, N = rng.integers((100, 20, 3), (2000, 60, 20)).tolist()
+    yield call(174.6e9, 300e9, devices, 312e12, 0.4, hint="GPT-3")
+    yield call(174.6e9, 300e9, 1, 312e12, percent / 100, hint="GPT-3 on one")
+    yield call(N, 11, 3, 5.0, 1.0, hint="small numbers, all of the peak")
     yield call(1e6, 0, 2, 1e11, 0.3, hint="no tokens")
     numbers = [int(x) for x in rng.integers(2, 1000, size=3)]
     yield call(*numbers, 1e6, 0.25, hint="at random")
