@@ -1,6 +1,8 @@
 """Taking a named answer out of whatever was handed in."""
 
+import ast
 import json
+import sys
 
 import pytest
 from unrolled.teaching.coursework.answers import take
@@ -236,3 +238,168 @@ def test_imports_of_the_exercise_come_along_where_the_student_wrote_none():
     program = answers.program("c01_chain_rule/shift", given="import numpy as np\nimport json")
     assert "json" not in program
     assert value(program, "shift", 2) == 3
+
+
+# ---- what a file costs ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def parsed(monkeypatch):
+    """The lengths of the texts that are parsed whole."""
+    lengths, parse = [], ast.parse
+
+    def counted(source, *more, **how):  # pytest parses, too, where a test fails
+        lengths.append(len(source))
+        return parse(source, *more, **how)
+
+    monkeypatch.setattr(ast, "parse", counted)
+    return lengths
+
+
+def work(function) -> int:
+    """How many lines of answers.py run, the rounds of comprehensions among them."""
+    lines, before = 0, sys.gettrace()
+
+    def trace(frame, event, _):
+        nonlocal lines
+        if frame.f_code.co_filename != take.__code__.co_filename:
+            return None
+        lines += event == "line"
+        return trace
+
+    sys.settrace(trace)
+    try:
+        function()
+    finally:
+        sys.settrace(before)
+    return lines
+
+
+LONG = {
+    "each needs the one before": lambda n: (
+        "v0 = 1\n" + "".join(f"v{i} = v{i - 1}\n" for i in range(1, n)) + f"shift = v{n - 1}"
+    ),
+    "each function calls the next": lambda n: (
+        "".join(f"def f{i}(): return f{i + 1}()\n" for i in range(n)) + "shift = f0"
+    ),
+    "a list that grows": lambda n: (
+        "t = []\n"
+        + "".join(f"t.append(v{i})\nv{i + 1} = t\n" for i in range(n))
+        + f"def shift(): return v{n}, t"
+    ),
+    "names that nobody defines": lambda n: (
+        "from a import *\n" * n + f"shift = [{','.join(f'v{i}' for i in range(n))}]"
+    ),
+    "one name, over and over": lambda n: "x = x + 1\n" * n + "shift = x",
+}
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_finding_an_answer_takes_work_in_proportion_to_the_code(kind):
+    small, large = (take("w.py", LONG[kind](n).encode()) for n in (100, 400))
+    least = work(lambda: small.program("shift"))
+    assert least > 100
+    assert work(lambda: large.program("shift")) < 5 * least
+
+
+def test_each_cell_is_parsed_once(parsed):
+    cells = ["import math", SHIFT, "x = 1\n" * 50]
+    answers = take("w.ipynb", notebook(*cells))
+    assert parsed == [len(cell) for cell in cells]
+    answers.program("shift", given="import json")
+    assert parsed[3:] == [len("import json")]
+
+
+def test_each_answer_of_an_export_is_parsed_once(parsed):
+    answers = take("a.json", export(shift=SHIFT, two_roads="two_roads = {"))
+    answers.program("shift")
+    assert [length for length in parsed if length] == [len(SHIFT), len("two_roads = {")]
+
+
+@pytest.mark.parametrize("n", [1, 20, 250])
+def test_lines_for_ipython_cost_one_more_reading(n, parsed):
+    source = "x = [" + "1, " * 3000 + "]\n" + "%m\n" * n + SHIFT
+    assert value(take("w.ipynb", notebook(source)).program("shift"), "shift", 1) == 2
+    assert sum(length for length in parsed if length) < 2.5 * len(source)
+
+
+def test_code_beyond_the_limit_is_left_out_before_it_is_parsed(parsed):
+    big = "x = [" + "1," * 45_000 + "]"
+    answers = take("w.ipynb", notebook(*[big] * 10, SHIFT))
+    assert parsed == [len(big)] * 4 + [len(SHIFT)]
+    assert value(answers.program("shift"), "shift", 1) == 2
+    assert answers.problems[0] == (
+        "cell 5 was left out: at most 400,000 characters of code are read of a file, and with this "
+        "it has more; keep data and pictures in files of their own"
+    )
+
+
+def test_a_file_of_one_long_text_is_not_parsed(parsed):
+    answers = take("w.py", SHIFT.encode() + b"\n# a comment" * 40_000)
+    assert not parsed
+    with pytest.raises(ValueError, match="the file was left out: at most 400,000 characters"):
+        answers.program("shift")
+
+
+def test_an_export_has_the_same_limit(parsed):
+    big = "x = [" + "1," * 45_000 + "]"
+    answers = take("a.json", export(**{f"x{i}": big for i in range(9)}, shift=SHIFT))
+    assert sum(parsed) < 400_000
+    assert value(answers.program("shift"), "shift", 1) == 2
+    assert "the answer `c01_chain_rule/x4` was left out: at most" in answers.problems[0]
+
+
+def test_outputs_of_megabytes_are_no_code():
+    body = json.loads(notebook(SHIFT))
+    body["cells"][0]["outputs"] = [{"output_type": "stream", "text": "x = 1\n" * 1_000_000}]
+    answers = take("w.ipynb", json.dumps(body).encode())
+    assert answers.problems == ()
+    assert value(answers.program("shift"), "shift", 1) == 2
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("x=1;" * 30_000, "a file may have 20,000 statements, and it has more"),
+        ("x = f'" + "{a}" * 5_000 + "'", "an f-string is longer than 10,000 characters"),
+        ("x = (1,\n  Rf'''" + "{a}" * 5_000, "an f-string is longer than 10,000 characters"),
+        (
+            "class A:\n" + "".join(f" def f{i}(): 0\n" for i in range(5_000)),
+            "it has too many functions within one statement",
+        ),
+    ],
+    ids=lambda text: text[:12],
+)
+def test_code_that_would_take_long_loses_only_its_cell(source, says):
+    answers = take("w.ipynb", notebook(source, SHIFT))
+    assert answers.problems == (f"cell 1 was left out: {says}",)
+    assert value(answers.program("shift"), "shift", 1) == 2
+
+
+def test_the_statements_of_all_cells_count_together():
+    answers = take("w.ipynb", notebook(*["x=1;" * 9_000] * 3, SHIFT))
+    assert len(answers.problems) == 1
+    assert answers.problems[0].startswith("cell 3 was left out: a file may have 20,000 statements")
+
+
+def test_many_cells_that_were_left_out_are_counted():
+    problems = take("w.ipynb", notebook(*["def"] * 50)).problems
+    assert len(problems) == 21
+    assert problems[-1] == "and 30 more were left out"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "s = '''\n%not a magic\n'''\n%magic\ndef shift(x): return x + len(s) - 14",
+        's = """a " \\""" "\n!no"""\n!magic \'it\ndef shift(x): return x + len(s) - 13',
+        "!echo ([{ '''\ndef shift(x):\n    return (x\n  % 5)\n%magic",
+        "def shift(x):  # don't (\n    %magic\n    return x \\\n% 5\nshift?",
+        "x = 'a\\\n%b'\n%magic\ndef shift(x): return x",
+        "files = !ls\n\n\ndef shift(x): return {'(': x}['(']\n%magic",
+    ],
+)
+def test_only_lines_for_ipython_are_left_out(source):
+    answers = take("w.ipynb", notebook(source))
+    assert answers.problems == ()
+    assert value(answers.program("shift"), "shift", 2) == 2

@@ -4,6 +4,10 @@ Nothing runs here. The code is read as syntax trees, cell by cell, so that a cel
 read costs only itself. `Answers.program` picks the last definition of the answer and the statements
 that it needs, and leaves out the rest: plots, downloads, trainings. What a cell has printed counts
 for nothing.
+
+Files come from strangers, so what one costs is bounded: the longest cells of a file with too much
+code are left out before any is read, a cell is read twice at most, and finding what an answer needs
+takes time in proportion to the code.
 """
 
 from __future__ import annotations
@@ -16,18 +20,34 @@ import json
 import re
 import symtable
 import warnings
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 EXPORT = "unrolled-answers"
-_LONGEST_CELL = 400_000  # characters; a picture as a text is longer, an answer is not
+_MOST_CODE = 400_000  # characters of all cells; a long chapter of the course has 50,000
 _MOST_CELLS = 5_000
-_LONGEST_CODE = 4_000_000  # characters of all cells
-_MOST_MAGICS = 300  # in one cell, and fewer in a long one
-_PARSED = 10_000_000  # characters that are read again because of them
+_MOST_STATEMENTS = 20_000  # of a file, at its top level
+_MOST_MAGICS = 300  # in one cell
+_MOST_SCOPES = 200_000_000  # of a file: functions in a statement, times its characters
+_LONGEST_F_STRING = 10_000  # Python before 3.12 takes its length squared
+_MOST_NAMES = 2_000  # among which a misspelt one is looked for
+_MOST_PROBLEMS = 20  # of a file
 _MAGIC = re.compile(r"[%!?]|[\w.]+\?{1,2}\s*$|[\w., ]+=\s*[%!]")
 _PYTHON_MAGICS = re.compile(r"\s*%%(time|timeit|capture|prun|memit)\b.*")
+_LEXEMES = re.compile(  # texts, comments, brackets: what tells where a line of Python ends
+    r'(?s)"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*(?:""")?'
+    r"|'{3}[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*(?:'{3})?"
+    r'|"[^"\\\n]*(?:\\.[^"\\\n]*)*"?'
+    r"|'[^'\\\n]*(?:\\.[^'\\\n]*)*'?"
+    r"|#[^\n]*|\\\n|[()\[\]{}\n]"
+)
+_SCOPES = (
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef),
+    *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
+)
 _PERCENT = re.compile(r"(?m)^# ?%%(.*)$\n?")
 _MUTATORS = {
     *("add", "append", "clear", "discard", "extend", "fill", "insert", "pop", "remove"),
@@ -66,7 +86,7 @@ class Answers:
     kind: str = "notebook"
     _statements: tuple[_Statement, ...] = field(default=(), repr=False)
     _lost: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # unreadable cells, and why
-    _export: dict[str, str] = field(default_factory=dict, repr=False)
+    _export: dict[str, tuple[_Statement, ...]] = field(default_factory=dict, repr=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -77,7 +97,10 @@ class Answers:
 
     def defines(self, name: str) -> bool:
         """Whether there is an answer of this name: "shift" or, in an export, "c01…/shift"."""
-        return bool(self._exported(name)) or name.rpartition("/")[2] in self.names
+        if self._exported(name) is not None:
+            return True
+        name = name.rpartition("/")[2]
+        return name in self._export or any(name in s.binds for s in self._statements)
 
     def program(self, name: str, given: str = "") -> str:
         """The source that defines the answer: its last definition and what that needs.
@@ -86,16 +109,15 @@ class Answers:
         those of them that are needed come along. ValueError says why there is no such answer.
         """
         if self.kind == "export":
-            source = self._exported(name)
-            if not source:
+            statements = self._exported(name)
+            if statements is None:
                 raise ValueError(self._missing(name))
-            statements = _statements(source)
         else:
-            statements = list(self._statements)
+            statements = self._statements
         name = name.rpartition("/")[2]
         if not any(name in s.binds for s in statements):
             raise ValueError(self._missing(name))
-        return _slice([*_statements(given), *statements], name)
+        return _slice([*_Reader().statements(given), *statements], name)
 
     def notes(self, name: str) -> list[str]:
         """What the student should know of how the answer was found."""
@@ -103,9 +125,9 @@ class Answers:
         times = sum(s.defines and name in s.binds for s in self._statements)
         return [f"`{name}` is defined {times} times; the last one counts"] if times > 1 else []
 
-    def _exported(self, name: str) -> str:
+    def _exported(self, name: str) -> tuple[_Statement, ...] | None:
         found = [key for key in self._export if name in (key, key.rpartition("/")[2])]
-        return self._export[found[0]] if found else ""
+        return self._export[found[0]] if found else None
 
     def _missing(self, name: str) -> str:
         what, name = self.kind, name.rpartition("/")[2]
@@ -115,7 +137,7 @@ class Answers:
         own = [n for n in self.names if not n.startswith("_") and n.isidentifier()]
         if self.kind == "export":
             own = [key.rpartition("/")[2] for key in self.names]
-        close = difflib.get_close_matches(name, own, n=1, cutoff=0.6)
+        close = difflib.get_close_matches(name, own[:_MOST_NAMES], n=1, cutoff=0.6)
         if close:
             return f"the {what} defines no `{name}`; it defines `{close[0]}`"
         functions = [n for s in self._statements if s.defines for n in sorted(s.binds)]
@@ -199,14 +221,9 @@ def _from_export(name: str, found: dict[str, Any], problems: list[str]) -> Answe
         source = answer.get("source") if isinstance(answer, dict) else None
         if isinstance(source, str) and source.strip():
             sources[str(key)] = source.replace("\0", "")
-    lost = []
-    for key, source in sources.items():
-        reason = _unreadable(f"the answer `{key}`", source)
-        if reason:
-            lost.append((key.rpartition("/")[2], reason))
-    kept = {key: s for key, s in sources.items() if not _unreadable("", s)}
-    reasons = [reason for _, reason in lost]
-    return Answers(name, (*problems, *reasons), "export", (), tuple(lost), kept)
+    read, lost = _read(sources, "the answer `{}`")
+    short = tuple((key.rpartition("/")[2], reason) for key, reason in lost.items())
+    return Answers(name, (*problems, *_told(lost)), "export", (), short, read)
 
 
 def _from_notebook(name: str, found: dict[str, Any], problems: list[str]) -> Answers:
@@ -230,7 +247,7 @@ def _from_notebook(name: str, found: dict[str, Any], problems: list[str]) -> Ans
 
 
 def _from_python(name: str, text: str, problems: list[str]) -> Answers:
-    head, *parts = _PERCENT.split(text)
+    head, *parts = _PERCENT.split(text, _MOST_CELLS)
     sources = {"the file": head} if not parts else {"the part above the first cell": head}
     for i, (title, source) in enumerate(zip(parts[::2], parts[1::2], strict=True), 1):
         if "[markdown]" not in title and "[raw]" not in title:
@@ -239,45 +256,85 @@ def _from_python(name: str, text: str, problems: list[str]) -> Answers:
 
 
 def _from_cells(name: str, kind: str, sources: dict[str, str], problems: list[str]) -> Answers:
-    statements, lost, length = [], [], 0
-    for where, source in sources.items():
-        length += len(source)
-        reason = _unreadable(where, source)
-        if length > _LONGEST_CODE:
-            reason = f"{where} was left out: the code has more than {_LONGEST_CODE:,} characters"
-        if reason:
-            lost.append((source[:_LONGEST_CELL], reason))
-        else:
-            statements += _statements(source)
-    reasons = [reason for _, reason in lost]
-    return Answers(name, (*problems, *reasons), kind, tuple(statements), tuple(lost))
+    read, lost = _read(sources, "{}")
+    statements = tuple(s for each in read.values() for s in each)
+    kept = tuple((sources[where], reason) for where, reason in lost.items())
+    return Answers(name, (*problems, *_told(lost)), kind, statements, kept)
+
+
+def _told(lost: dict[str, str]) -> list[str]:
+    """What the student reads of the cells that were left out."""
+    reasons = list(lost.values())
+    if len(reasons) > _MOST_PROBLEMS:
+        reasons[_MOST_PROBLEMS:] = [f"and {len(reasons) - _MOST_PROBLEMS} more were left out"]
+    return reasons
 
 
 # ---- cells and statements ------------------------------------------------------------------------
 
 
-def _unreadable(where: str, source: str) -> str:
-    """Why Python cannot read the cell; empty where it can."""
-    try:
-        _statements(source)
-    except SyntaxError as error:
-        says = f"{error.msg}" + (f", line {error.lineno}" if error.lineno else "")
-        return f"{where} was left out: Python cannot read it ({says})"
-    except (ValueError, RecursionError, MemoryError) as error:
-        says = str(error) if isinstance(error, ValueError) else "it is nested too deep"
-        return f"{where} was left out: {says}"
-    return ""
+def _read(
+    sources: dict[str, str], called: str
+) -> tuple[dict[str, tuple[_Statement, ...]], dict[str, str]]:
+    """The statements of each cell of one file, and why the others were left out.
+
+    Where there is too much code, the longest cells go, for answers are short. called: the name of a
+    cell in a sentence.
+    """
+    left, fitting = _MOST_CODE, set()
+    for where in sorted(sources, key=lambda where: len(sources[where])):
+        left -= len(sources[where])
+        if left < 0:
+            break
+        fitting.add(where)
+    reader, read, lost = _Reader(), {}, {}
+    for where, source in sources.items():
+        try:
+            if where not in fitting:
+                raise ValueError(
+                    f"at most {_MOST_CODE:,} characters of code are read of a file, and with this "
+                    "it has more; keep data and pictures in files of their own"
+                )
+            read[where] = tuple(reader.statements(source))
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            lost[where] = f"{called.format(where)} was left out: {_reason(error)}"
+    return read, lost
 
 
-def _statements(source: str) -> list[_Statement]:
-    if len(source) > _LONGEST_CELL:
-        raise ValueError(f"it is longer than {_LONGEST_CELL:,} characters")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # "\d" in a text that is no raw one
-        tree, source = _parse(source)
-        lines = source.split("\n")
-        nodes = [node for node in tree.body if not _is_idle(node)]
-        return [_statement(node, _segment(node, lines)) for node in nodes]
+def _reason(error: Exception) -> str:
+    if isinstance(error, SyntaxError):
+        at = f", line {error.lineno}" if error.lineno else ""
+        return f"Python cannot read it ({error.msg}{at})"
+    return str(error) if isinstance(error, ValueError) else "it is nested too deep"
+
+
+class _Reader:
+    """Reads cells, and says no where those of one file would take too long together."""
+
+    def __init__(self) -> None:
+        self._statements_left = _MOST_STATEMENTS
+        self._scopes_left = _MOST_SCOPES
+
+    def statements(self, source: str) -> list[_Statement]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # "\d" in a text that is no raw one
+            tree, source = _parse(source)
+            lines = [line.encode() for line in source.split("\n")]
+            nodes = [node for node in tree.body if not _is_idle(node)]
+            if len(nodes) > self._statements_left:
+                raise ValueError(
+                    f"a file may have {_MOST_STATEMENTS:,} statements, and it has more"
+                )
+            self._statements_left -= len(nodes)
+            return [self._statement(node, _segment(node, lines)) for node in nodes]
+
+    def _statement(self, node: ast.stmt, text: str) -> _Statement:
+        # A table of names copies, for each function, the names that are known around it.
+        cost = len(text) * sum(isinstance(inside, _SCOPES) for inside in ast.walk(node))
+        if cost > self._scopes_left:
+            raise ValueError("it has too many functions within one statement")
+        self._scopes_left -= cost
+        return _statement(node, text)
 
 
 def _parse(source: str) -> tuple[ast.Module, str]:
@@ -287,28 +344,72 @@ def _parse(source: str) -> tuple[ast.Module, str]:
         source = rest
     elif first.lstrip().startswith("%%"):
         source = ""
-    for _ in range(min(_MOST_MAGICS, 2 + _PARSED // (1 + len(source)))):
-        try:
-            return ast.parse(source), source
-        except SyntaxError as error:
-            lines = source.split("\n")
-            at = (error.lineno or 0) - 1
-            line = lines[at] if 0 <= at < len(lines) else ""
-            if not _MAGIC.match(line.lstrip()):
-                raise
-            lines[at] = line[: len(line) - len(line.lstrip())] + "pass"
-            source = "\n".join(lines)
-    raise ValueError("it has too many lines for IPython")
+    try:
+        return _tree(source), source
+    except SyntaxError:
+        plain = _without_magics(source)
+        if plain == source:
+            raise
+    return _tree(plain), plain
 
 
-def _segment(node: ast.stmt, lines: list[str]) -> str:
+def _tree(source: str) -> ast.Module:
+    if len(source) > _LONGEST_F_STRING:
+        for found in _LEXEMES.finditer(source):
+            start, end = found.span()
+            if end - start > _LONGEST_F_STRING and "f" in source[max(0, start - 2) : start].lower():
+                raise ValueError(f"an f-string is longer than {_LONGEST_F_STRING:,} characters")
+    return ast.parse(source)
+
+
+def _without_magics(source: str) -> str:
+    """The text with `pass` in place of the lines for IPython, which are not Python.
+
+    Only where a statement may begin: a line that begins with % may continue an expression or stand
+    in a text of several lines.
+    """
+    kept, at, magics = [], 0, 0
+    while at < len(source):
+        end = source.find("\n", at)
+        end = len(source) if end < 0 else end
+        line = source[at:end]
+        if _MAGIC.match(line.lstrip()):
+            magics += 1
+            if magics >= _MOST_MAGICS:
+                raise ValueError("it has too many lines for IPython")
+            kept.append(line[: len(line) - len(line.lstrip())] + "pass\n")
+            at = end + 1
+        else:
+            end = _end_of_statement(source, at)
+            kept.append(source[at:end])
+            at = end
+    text = "".join(kept)
+    return text if source.endswith("\n") else text.removesuffix("\n")
+
+
+def _end_of_statement(source: str, at: int) -> int:
+    """Where the lines end that belong together with the one that begins here."""
+    depth = 0
+    for found in _LEXEMES.finditer(source, at):
+        lexeme = found[0]
+        if lexeme in "([{":
+            depth += 1
+        elif lexeme in ")]}":
+            depth = max(0, depth - 1)
+        elif lexeme == "\n" and not depth:
+            return found.end()
+    return len(source)
+
+
+def _segment(node: ast.stmt, lines: list[bytes]) -> str:
     """The text of a statement, decorators included; columns count bytes of UTF-8."""
     first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
     start = 0 if first != node.lineno else node.col_offset
-    picked = [line.encode() for line in lines[first - 1 : node.end_lineno]]
-    picked[-1] = picked[-1][: node.end_col_offset]
-    picked[0] = picked[0][start:]
-    return b"\n".join(picked).decode()
+    if first == node.end_lineno:  # there may be thousands on one line
+        return lines[first - 1][start : node.end_col_offset].decode()
+    last = lines[node.end_lineno - 1][: node.end_col_offset]
+    inner = lines[first : node.end_lineno - 1]
+    return b"\n".join([lines[first - 1][start:], *inner, last]).decode()
 
 
 def _is_idle(node: ast.stmt) -> bool:
@@ -384,6 +485,7 @@ def _changed(node: ast.stmt) -> set[str]:
 
 def _slice(statements: list[_Statement], name: str) -> str:
     """The statements, in their order, that the last definition of name needs."""
+    givers = _Givers(statements)
     keep: set[int] = set()
     open_: list[tuple[str, int, bool]] = [(name, len(statements), False)]
     seen = set(open_)
@@ -396,7 +498,7 @@ def _slice(statements: list[_Statement], name: str) -> str:
 
     while open_:
         wanted, at, later = open_.pop()
-        for i in _binding(statements, wanted, at, later):
+        for i in givers.of(wanted, at, later):
             if i in keep:
                 continue
             keep.add(i)
@@ -410,25 +512,47 @@ def _slice(statements: list[_Statement], name: str) -> str:
     return "\n\n".join(s.text for s in picked) + "\n"
 
 
-def _binding(statements: list[_Statement], name: str, at: int, later: bool) -> list[int]:
-    """The statements that give name its value for one that stands at `at`.
+class _Givers:
+    """Which statements give a name its value. Each is handed out once for a name and a purpose."""
 
-    What a function's body uses is looked up when it is called. So a function or class is taken in
-    its last form, wherever it stands. A variable is taken as it was above, where the answer was
-    tried out, and from below only where there is none above.
-    """
-    binds = [i for i, s in enumerate(statements) if name in s.binds]
-    above = [i for i in binds if i < at]
-    if binds and ((later and statements[binds[-1]].defines) or not above):
-        last = binds[-1]
-    elif above:
-        last = above[-1]
-    elif hasattr(builtins, name):
-        return []
-    else:
-        return [i for i, s in enumerate(statements) if "*" in s.binds]
-    following = [i for i in binds if i > last]
-    end = following[0] if following else len(statements)
-    if not later and at < len(statements):
-        end = min(end, at)
-    return [last, *(i for i in range(last + 1, end) if name in statements[i].changes)]
+    def __init__(self, statements: list[_Statement]) -> None:
+        self._statements = statements
+        self._binding: dict[str, list[int]] = defaultdict(list)  # name: places, in their order
+        self._changing: dict[str, list[int]] = defaultdict(list)
+        for i, statement in enumerate(statements):
+            for name in statement.binds:
+                self._binding[name].append(i)
+            for name in statement.changes:
+                self._changing[name].append(i)
+        self._given: dict[tuple[str, int], int] = {}  # how many changes after a binding are out
+
+    def of(self, name: str, at: int, later: bool) -> list[int]:
+        """The statements that give name its value for one that stands at `at`.
+
+        What a function's body uses is looked up when it is called. So a function or class is taken
+        in its last form, wherever it stands. A variable is taken as it was above, where the answer
+        was tried out, and from below only where there is none above.
+        """
+        binds = self._binding.get(name, [])
+        above = bisect_left(binds, at)
+        if binds and ((later and self._statements[binds[-1]].defines) or not above):
+            which = len(binds) - 1
+        elif above:
+            which = above - 1
+        elif hasattr(builtins, name):
+            return []
+        else:
+            return self._binding.pop("*", [])  # from … import *: once is enough
+        last = binds[which]
+        end = binds[which + 1] if which + 1 < len(binds) else len(self._statements)
+        if not later and at < len(self._statements):
+            end = min(end, at)
+        return [last, *self._changes(name, last, end)]
+
+    def _changes(self, name: str, last: int, end: int) -> list[int]:
+        """The changes of name between its binding and the end, but those that were given before."""
+        places = self._changing.get(name, [])
+        start = self._given.get((name, last), bisect_right(places, last))
+        stop = max(start, bisect_left(places, end))
+        self._given[name, last] = stop
+        return places[start:stop]
