@@ -102,6 +102,7 @@ def test_the_report_is_the_notebooks_own(page):
 
 
 def test_a_starter_is_not_written_yet(page):
+    page.locator(".u-solve textarea").nth(SHIFT).fill("shift = 1")
     page.locator(".u-solve").nth(SHIFT).get_by_text("Reset", exact=True).click()
     starter = page.locator(".u-solve textarea").nth(SHIFT).input_value()
     assert "not written yet" in solve(page, SHIFT, starter, "unwritten")

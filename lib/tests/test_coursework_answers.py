@@ -403,3 +403,20 @@ def test_only_lines_for_ipython_are_left_out(source):
     answers = take("w.ipynb", notebook(source))
     assert answers.problems == ()
     assert value(answers.program("shift"), "shift", 2) == 2
+
+
+def test_a_loop_that_changes_two_names_needs_the_beginnings_of_both():
+    loop = "for i in range(3):\n    x += i\n    y += i\n"
+    body = f"x = 0\ny = 0\n{loop}def f(v):\n    return v + x + y\n"
+    program = take("a.py", body.encode()).program("f", "")
+    names: dict = {}
+    exec(program, names)
+    assert names["f"](1) == 7
+
+
+def test_a_lone_carriage_return_ends_a_line():
+    cell = {"cell_type": "code", "source": "x = 1\rdef f():\r    return x"}
+    program = take("a.ipynb", json.dumps({"cells": [cell]}).encode()).program("f", "")
+    names: dict = {}
+    exec(program, names)
+    assert names["f"]() == 1

@@ -128,8 +128,8 @@ def test_credit_is_for_all_tests_or_for_the_share_that_passes(syllabus, tmp_path
     marks = {mark.name: mark for mark in found.marks}
     n = len(roads.solution)
     assert marks["two_roads"].points == round(4 * (n - 1) / n, 2)
-    assert marks["bits_per_byte"].points == round(2 / marks["bits_per_byte"].n_tests, 2)
-    assert marks["bits_per_byte"].state == "partly"
+    seen = marks["bits_per_byte"]  # which is right on the visible example alone
+    assert (seen.n_passed, seen.points, seen.state) == (1, 0, "wrong")
 
 
 def test_a_wrong_answer_with_credit_all_has_no_points_and_its_cause(syllabus, tmp_path):

@@ -69,6 +69,12 @@ def test_an_answer_is_found_at_its_mark(notebook):
     assert written.words([("a.ipynb", body)], "padding").text == "The lengths differ."
 
 
+def test_an_answer_is_found_where_its_mark_was_deleted_with_the_placeholder(notebook):
+    body = notebook({"words-padding": "So that texts line up."})
+    assert written.words([("week1.ipynb", body)], "padding").text == "So that texts line up."
+    assert written.words([("week1.ipynb", body)], "effective_share").text == ""
+
+
 def test_a_cell_that_a_student_added_belongs_to_the_answer(notebook):
     data = json.loads(notebook({"words-padding": MARK + "First."}))
     data["cells"].append({"cell_type": "markdown", "source": ["Second."], "metadata": {}})

@@ -176,7 +176,9 @@ def _text(name: str, body: bytes) -> tuple[str, list[str]]:
     if "\0" in text:
         text = text.replace("\0", "")
         problems.append(f"{name} holds null bytes; they were left out")
-    return text.lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n"), problems
+    return text.lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n").replace(
+        "\r", "\n"
+    ), problems
 
 
 def _decode(body: bytes) -> str:
@@ -226,6 +228,11 @@ def _from_export(name: str, found: dict[str, Any], problems: list[str]) -> Answe
     return Answers(name, (*problems, *_told(lost)), "export", (), short, read)
 
 
+def _lines_ended(source: str) -> str:
+    """The text with one kind of line end, and without null characters."""
+    return source.replace("\0", "").replace("\r\n", "\n").replace("\r", "\n")
+
+
 def _from_notebook(name: str, found: dict[str, Any], problems: list[str]) -> Answers:
     cells = found.get("cells")
     if not isinstance(cells, list):  # nbformat 3 has sheets
@@ -242,7 +249,7 @@ def _from_notebook(name: str, found: dict[str, Any], problems: list[str]) -> Ans
             if isinstance(source, list):
                 source = "".join(map(str, source))
             if isinstance(source, str):
-                sources[f"cell {i}"] = source.replace("\0", "").replace("\r\n", "\n")
+                sources[f"cell {i}"] = _lines_ended(source)
     return _from_cells(name, "notebook", sources, problems)
 
 
@@ -499,14 +506,14 @@ def _slice(statements: list[_Statement], name: str) -> str:
     while open_:
         wanted, at, later = open_.pop()
         for i in givers.of(wanted, at, later):
+            statement = statements[i]
+            if statement.partly:  # for each name that it changes, also where another brought it in
+                ask(statement.binds & {wanted}, i, False)
             if i in keep:
                 continue
             keep.add(i)
-            statement = statements[i]
             ask(statement.uses, i, False)
             ask(statement.later, i, True)
-            if statement.partly:
-                ask(statement.binds & {wanted}, i, False)
     picked = [s for i, s in enumerate(statements) if i in keep or s.future]
     picked.sort(key=lambda s: not s.future)
     return "\n\n".join(s.text for s in picked) + "\n"

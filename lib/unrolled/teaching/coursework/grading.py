@@ -365,7 +365,7 @@ def _judged(job: _Job) -> Mark:
         expected=task.expected,
         reveal=False,
     )
-    return _in_words(tests, said, result.problem, parts)
+    return _in_words(tests, said, _share(said, task.calls), result.problem, parts)
 
 
 def _of_a_size(outcome: Outcome, expected: Outcome) -> Outcome:
@@ -381,9 +381,19 @@ def _of_a_size(outcome: Outcome, expected: Outcome) -> Outcome:
     return {"value": {"unknown": f"{kind} of {size / 1e6:.1f} MB"}, "mutated": []}
 
 
-def _in_words(tests: _Tests, said: Report, problem: str, parts: dict[str, Any]) -> Mark:
-    n, share = said.n_tests, said.n_passed / said.n_tests if said.n_tests else 0.0
-    state = "partly" if said.state == "failed" and said.n_passed else _KINDS[said.state]
+def _share(said: Report, calls: list[Call]) -> float:
+    """The share of the hidden tests that passed; of a value's parts, of which none is visible."""
+    hidden = [ok for ok, call in zip(said.right, calls, strict=False) if not call.visible]
+    if hidden:
+        return sum(hidden) / len(hidden)
+    return said.n_passed / said.n_tests if said.n_tests else 0.0
+
+
+def _in_words(
+    tests: _Tests, said: Report, share: float, problem: str, parts: dict[str, Any]
+) -> Mark:
+    n = said.n_tests
+    state = "partly" if said.state == "failed" and share else _KINDS[said.state]
     full = said.state == "passed"
     points = tests.item.points * (share if tests.item.credit == "tests" else full)
     verdict, *rest = said.lines

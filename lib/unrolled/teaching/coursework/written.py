@@ -123,6 +123,8 @@ def _section(cells: list[dict[str, Any]], name: str) -> Words:
     for cell in cells:
         source = _text(cell.get("source"))
         if cell.get("cell_type") == "markdown":
+            if _MARK.search(source) is None and _about(cell) == {"task": name, "role": "words"}:
+                texts.append(source)  # the mark was deleted with the words around it
             for kind, marked, rest in _parts(source):
                 if kind:
                     inside = marked == name
@@ -144,10 +146,15 @@ def _parts(source: str) -> Iterator[tuple[str, str, str]]:
     yield from zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True)
 
 
-def _is_book_cell(cell: dict[str, Any], source: str) -> bool:
+def _about(cell: dict[str, Any]) -> dict[str, Any]:
+    """What the edition wrote into the cell's metadata."""
     metadata = cell.get("metadata")
     about = metadata.get("unrolled") if isinstance(metadata, dict) else None
-    role = about.get("role") if isinstance(about, dict) else None
+    return about if isinstance(about, dict) else {}
+
+
+def _is_book_cell(cell: dict[str, Any], source: str) -> bool:
+    role = _about(cell).get("role")
     return role in ("answer", "check") or source.lstrip().startswith("check(")
 
 

@@ -36,7 +36,8 @@ _WRAPPER = textwrap.TextWrapper(
 class Report:
     """What came of an answer. state: "passed", "failed", "unwritten".
 
-    n_passed of n_tests: the tests of a function or class; the parts of a value.
+    n_passed of n_tests: the tests of a function or class; the parts of a value. right: which of the
+    tests passed, in their order; empty for a value.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Report:
     lines: tuple[str, ...]
     n_passed: int = 0
     n_tests: int = 0
+    right: tuple[bool, ...] = ()
 
     @property
     def text(self) -> str:
@@ -93,20 +95,21 @@ def mark(
     tests = list(zip(calls, outcomes, expected, strict=True))
     complaints = [_complaints(exercise, *test, reveal) for test in tests]
     n, n_passed = len(calls), complaints.count([])
+    right = tuple(not found for found in complaints)
     if n_passed == n:
-        return Report(exercise.name, "passed", (_all_passed(n),), n, n)
+        return Report(exercise.name, "passed", (_all_passed(n),), n, n, right)
     failing = [i for i, found in enumerate(complaints) if found]
     judged = [i for i in failing if not all(line.endswith(_NOT_YET) for line in complaints[i])]
     first = failing[0]
     if complaints[first] == [_NOT_YET] or not judged:
-        return Report(exercise.name, "unwritten", tuple(complaints[first]), n_passed, n)
+        return Report(exercise.name, "unwritten", tuple(complaints[first]), n_passed, n, right)
     first = judged[0]
     lines = [f"{n_passed} of {n} tests passed; the first that fails:"]
     lines += [*_show_call(exercise, calls[first]), *complaints[first]]
     lines += _causes(exercise, calls, outcomes, expected, planned)
     if calls[first].hint:
         lines.append(f"Hint: {calls[first].hint}")
-    return Report(exercise.name, "failed", tuple(lines), n_passed, n)
+    return Report(exercise.name, "failed", tuple(lines), n_passed, n, right)
 
 
 def _sound(outcome: Any) -> Outcome:
