@@ -323,6 +323,26 @@ def test_points_of_a_person_are_added_by_the_next_run(syllabus, tmp_path):
     assert "Nearly &lt;i&gt;" in (tmp_path / "feedback" / "ana.html").read_text()
 
 
+def test_the_table_says_what_nobody_has_read_and_how_many_points_there_are(tmp_path):
+    (tmp_path / "course.toml").write_text(
+        'title = "T"\nseed = "a secret of the course"\n[[weeks]]\nname = "one"\ntitle = "One"\n'
+        'exercises = ["c01_chain_rule/shift", "c14_attention/effective_share"]\n'
+        'questions = [{name = "why", title = "Why?", statement = "Explain.", points = 3}]\n'
+    )
+    course = Syllabus.read(tmp_path / "course.toml")
+    submissions = [handed_in("Ana", ["x = 1"]), Submission("bob")]
+    graded(course, tmp_path, *submissions, week="one")
+    ana, bob = read(tmp_path / "grades.csv")
+    assert list(ana)[-2:] == ["out_of", "unread"]
+    assert (ana["out_of"], ana["unread"]) == ("8", "effective_share why")
+    assert (bob["out_of"], bob["unread"]) == ("8", "")  # there is nothing to read
+    (tmp_path / "written" / "written.csv").write_text(
+        "student,task,points,of,comment\nana,why,0,3,\nAna,effective_share,,2,Later.\n"
+    )
+    graded(course, tmp_path, *submissions, week="one")
+    assert read(tmp_path / "grades.csv")[0]["unread"] == "effective_share"
+
+
 # ---- crashes, and runs that are continued --------------------------------------------------------
 
 

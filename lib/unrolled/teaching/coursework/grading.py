@@ -498,11 +498,23 @@ class _Folder:
         verdict = f"{says}; these points are a person's" if says else "a person has read it"
         return replace(mark, state=state, points=given.points, notes=notes, verdict=verdict)
 
+    def _unread(self, grade: Grade) -> list[str]:
+        """The questions and experiments of the student that no person has given points for."""
+        if not grade.submitted:
+            return []
+        given = {
+            name
+            for (student, name), said in self.read.items()
+            if student == plain(grade.student) and said.points is not None
+        }
+        return [name for name in written.tasks(self.syllabus) if name not in given]
+
     def finish(self, grades: list[Grade], submissions: list[Submission]) -> None:
         """The files about the whole class."""
         names = [item.exercise.rpartition("/")[2] for item in self.week.items]
         names += [question.name for question in self.week.questions]
-        _save(self.out / "grades.csv", table(grades, names))
+        unread = {grade.student: self._unread(grade) for grade in grades}
+        _save(self.out / "grades.csv", table(grades, names, unread))
         _save(self.out / "report.html", report.html(grades, self.title))
         written.write(self.syllabus, submissions, self.out / "written")
 

@@ -6,7 +6,7 @@ import csv
 import io
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 STATES = ("right", "partly", "wrong", "unwritten", "missing", "error", "unread")
@@ -79,16 +79,25 @@ def from_data(data: dict) -> Grade:
     return replace(Grade(**{**data, "marks": marks}), problems=tuple(data["problems"]))
 
 
-def table(grades: Iterable[Grade], names: Iterable[str]) -> str:
-    """grades.csv: a line for each student, a column for each exercise."""
+def table(
+    grades: Iterable[Grade],
+    names: Iterable[str],
+    unread: Mapping[str, Iterable[str]] | None = None,
+) -> str:
+    """grades.csv: a line for each student, a column for each exercise.
+
+    unread: by student, the names of what no person has read yet; the total is not final there.
+    """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["student", *names, "total", "late", "error"])
+    writer.writerow(["student", *names, "total", "late", "error", "out_of", "unread"])
     for grade in grades:
         late = {True: "yes", False: "no", None: ""}[grade.late]
         points = [f"{mark.points:g}" for mark in grade.marks]
         error = grade.error or ("" if grade.submitted else "nothing was handed in")
-        writer.writerow([cell(grade.student), *points, f"{grade.total:g}", late, cell(error)])
+        row = [cell(grade.student), *points, f"{grade.total:g}", late, cell(error)]
+        waiting = " ".join((unread or {}).get(grade.student, ()))
+        writer.writerow([*row, f"{grade.out_of:g}", waiting])
     return out.getvalue()
 
 
