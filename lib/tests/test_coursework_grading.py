@@ -164,7 +164,7 @@ def test_what_came_of_the_first_exercise(syllabus, tmp_path, submission, state, 
     (found,) = graded(syllabus, tmp_path, submission)
     assert (found.marks[0].state, found.marks[0].points) == (state, 0)
     assert says in found.marks[0].verdict
-    assert found.error == ""
+    assert bool(found.error) == (state == "missing" and found.submitted and "file" in says)
 
 
 def test_a_result_of_megabytes_is_not_judged(syllabus, tmp_path):
@@ -253,7 +253,10 @@ def test_submissions_of_every_kind_get_their_mark(syllabus, tmp_path):
         kind: state for kind, (state, *_) in HANDED_IN.items()
     }
     assert all(mark.points == 2 * (mark.state == RIGHT) for mark in marks.values())
-    assert not any(each.error for each in found)
+    unread = {each.student for each in found if "no file can be read" in each.error}
+    assert {"broken JSON", "JSON without an end", "an empty file"} <= unread
+    assert all(marks[kind].state == MISSING for kind in unread)
+    assert not any(each.error for each in found if each.student not in unread)
 
 
 def test_the_notebook_of_the_week_goes_before_other_files(syllabus, tmp_path):
@@ -341,6 +344,57 @@ def test_the_table_says_what_nobody_has_read_and_how_many_points_there_are(tmp_p
     )
     graded(course, tmp_path, *submissions, week="one")
     assert read(tmp_path / "grades.csv")[0]["unread"] == "effective_share"
+
+
+def test_a_personal_task_of_somebody_outside_the_roster_is_an_error(syllabus, tmp_path):
+    stranger = handed_in("eve", ["x = 1"], outside=True)
+    (found,) = graded(syllabus, tmp_path, stranger, week="week2")
+    assert found.marks[0].state == "error"
+    assert "the roster has no such student" in found.error
+
+
+def test_a_submission_of_which_nothing_can_be_read_is_an_error(syllabus, tmp_path):
+    broken = Submission("ida", (("week1.ipynb", b'{"cells": ['),))
+    large = Submission("eve", problems=("eve.py has 40 MB; it was left out",))
+    found = graded(syllabus, tmp_path, broken, large, Submission("bob"))
+    assert ["no file can be read" in each.error for each in found] == [True, True, False]
+
+
+STRAYS = {
+    "nobody is missing": ({}, 0, ""),
+    "a submission of nobody": ({"eve.py": ""}, 1, "does not know who handed in eve"),
+    "a time of nobody": ({"times.csv": "anna,2026-10-09T12:00:00Z"}, 1, "of several: anna"),
+    "points of nobody": ({"written.csv": "anna,why,2,3,"}, 1, "names of nobody: anna"),
+    "somebody without a submission": ({"roster.csv": "dan"}, 0, "nothing was handed in by dan"),
+}
+
+
+@pytest.mark.parametrize("kind", STRAYS)
+def test_a_name_that_fits_nobody_is_said(tmp_path, monkeypatch, capsys, kind):
+    more, status, says = STRAYS[kind]
+    for folder in ("handed_in", "out/written"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "course.toml").write_text(
+        'title = "T"\nseed = "a secret of the course"\n[[weeks]]\nname = "one"\ntitle = "One"\n'
+        'exercises = ["c01_chain_rule/shift"]\ndue = 2026-10-09T23:59:00Z\n'
+        'questions = [{name = "why", title = "Why?", statement = "Explain.", points = 3}]\n'
+    )
+    lists = {
+        "roster.csv": "student\nana\n",
+        "times.csv": "student,time\nana,2026-10-09T12:00:00Z\n",
+        "written.csv": "student,task,points,of,comment\nana,why,1,3,\n",
+    }
+    for name, text in lists.items():
+        folder = tmp_path / ("out/written" if name == "written.csv" else ".")
+        (folder / name).write_text(text + more.get(name, "") + "\n")
+    for name in ("ana.py", *(name for name in more if name.endswith(".py"))):
+        (tmp_path / "handed_in" / name).write_text("x = 1")
+    monkeypatch.setattr(sandbox.Sandbox, "find", lambda **how: Bench())
+    monkeypatch.chdir(tmp_path)
+    arguments = "grade handed_in --syllabus course.toml --week one --out out".split()
+    assert main([*arguments, "--roster", "roster.csv", "--times", "times.csv"]) == status
+    said = capsys.readouterr().err
+    assert says in said if says else "coursework" not in said
 
 
 # ---- crashes, and runs that are continued --------------------------------------------------------
@@ -564,8 +618,8 @@ def test_ten_students_from_a_folder_to_marks_and_pages(syllabus, tmp_path, capsy
         (folder / name).write_bytes(body)
     out = tmp_path / "out"
     arguments = ["grade", str(folder), "--syllabus", str(syllabus.path), "--week", "week1"]
-    assert main([*arguments, "--out", str(out)]) == 0
-    assert "10 students, 0 not graded whole" in capsys.readouterr().out
+    assert main([*arguments, "--out", str(out)]) == 1  # what ida handed in cannot be read
+    assert "10 students, 1 not graded whole" in capsys.readouterr().out
     rows = {row["student"][:3]: row for row in read(out / "grades.csv")}
     names = ("shift", "two_roads", "bits_per_byte")
     found = {name: [float(rows[name[:3]][n]) for n in names] for name in KINDS}

@@ -247,6 +247,41 @@ def test_a_roster_gives_the_ids(tmp_path):
     assert found[0].files == (("Ana López_77", BODY),)
     assert found[2].files == ()
     assert found[3].problems == ("the roster has no such student",)
+    assert [each.outside for each in found] == [False, False, False, True]
+
+
+NAMESAKES = {
+    "one name, two numbers": (["Anna M_901", "Anna M_902"], "student,name\ns1,Anna M\ns2,Bob\n"),
+    "two rows of one name": (
+        ["Anna M_901", "Anna M_902"],
+        "student,name\ns1,Anna M\ns2,Anna M\n",
+    ),
+    "one submission, two rows": (["Anna M_901"], "student,name\ns1,Anna M\ns2,Anna M\n"),
+    "another's id": (["s1_999", "Anna M_901"], "student,name\ns1,Anna M\ns2,Bob\n"),
+}
+
+
+@pytest.mark.parametrize("kind", NAMESAKES)
+def test_where_names_leave_a_doubt_nobody_gets_another_s_work(tmp_path, kind):
+    given, text = NAMESAKES[kind]
+    (tmp_path / "roster.csv").write_text(text)
+    handed = [Submission(name, ((name, BODY),)) for name in given]
+    found = {each.student: each for each in named(handed, read_roster(tmp_path / "roster.csv"))}
+    concerned = ["s1", *given] + (["s2"] if "s2,Anna" in text else [])
+    for student in concerned:
+        assert not found[student].files
+        assert found[student].error in found[student].problems
+        assert all(name in found[student].error for name in ("s1", *given))
+    assert "s2" in concerned or found["s2"] == Submission("s2")
+
+
+@pytest.mark.parametrize("names", [["s1_999", "Anna M_901"], ["Anna M_999", "Anna M_901"]])
+def test_the_platform_s_number_goes_before_any_name(tmp_path, names):
+    (tmp_path / "roster.csv").write_text("student,name,number\ns1,Anna M,901\n")
+    handed = [Submission(name, ((name, BODY),)) for name in names]
+    mine, other = named(handed, read_roster(tmp_path / "roster.csv"))
+    assert (mine.files, mine.error) == (handed[1].files, "")
+    assert (other.student, other.files, other.outside) == (names[0], handed[0].files, True)
 
 
 @pytest.mark.parametrize(

@@ -6,20 +6,31 @@
     gradescope SYLLABUS --week NAME --out autograder.zip [--roster roster.csv]
 
 The exit status is 0 when all went well, 1 when some student could not be graded whole (it stands in
-grades.csv), and 2 when there was nothing to be done: a wrong file, a wrong name, no sandbox.
+grades.csv) or a name in the lists and submissions is nobody's, and 2 when there was nothing to be
+done: a wrong file, a wrong name, no sandbox.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
+from unrolled.teaching.coursework import written
 from unrolled.teaching.coursework.gradescope import ROOT, autograde, pack
 from unrolled.teaching.coursework.grading import find_week, grade
 from unrolled.teaching.coursework.sandbox import SandboxMissing
-from unrolled.teaching.coursework.submissions import collect, named, read_roster, read_times
-from unrolled.teaching.coursework.syllabus import Syllabus
+from unrolled.teaching.coursework.submissions import (
+    Submission,
+    collect,
+    named,
+    nobodys,
+    read_roster,
+    read_times,
+)
+from unrolled.teaching.coursework.syllabus import Syllabus, plain
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -72,7 +83,34 @@ def _grade(given: argparse.Namespace) -> int:
     print(f"{len(grades)} students, {len(failed)} not graded whole; see {Path(given.out)}")
     for found in failed:
         print(f"  {found.student}: {found.error}", file=sys.stderr)
-    return 1 if failed else 0
+    strays = _strays(given, submissions, times, replace(syllabus, weeks=(week,)))
+    for line in strays:
+        print(f"coursework: {line}", file=sys.stderr)
+    absent = [s.student for s in submissions if not (s.files or s.problems)]
+    if absent:
+        print(f"coursework: nothing was handed in by {', '.join(absent)}", file=sys.stderr)
+    return 1 if failed or strays else 0
+
+
+def _strays(
+    given: argparse.Namespace,
+    submissions: list[Submission],
+    times: dict[str, datetime],
+    syllabus: Syllabus,
+) -> list[str]:
+    """What was handed in or written down for somebody whom nobody knows."""
+    lines = []
+    outside = [s.student for s in submissions if s.outside]
+    if outside:
+        lines.append(f"the roster does not know who handed in {', '.join(outside)}")
+    if names := nobodys(times, submissions):
+        lines.append(f"{given.times}: names of nobody, or of several: {', '.join(names)}")
+    path = Path(given.out) / "written" / written.TABLE
+    read = written.read_points(path, syllabus) if path.exists() else {}
+    known = {plain(s.student) for s in submissions}
+    if names := sorted({name for name, _ in read} - known):
+        lines.append(f"{path}: names of nobody: {', '.join(names)}")
+    return lines
 
 
 def _gradescope(given: argparse.Namespace) -> int:

@@ -229,6 +229,7 @@ class _Begun:
     key: str
     jobs: list[_Job] = field(default_factory=list)
     problems: tuple[str, ...] = ()
+    error: str = ""
     earlier: Grade | None = None
 
 
@@ -244,7 +245,8 @@ class _Grader:
         """The hash of all that the grade depends on."""
         found = hashlib.sha256(_program_digest())
         late = (self.late(submission), self.syllabus.late)
-        for part in (submission.student, submission.problems, late):
+        about = (submission.student, submission.problems, submission.error, submission.outside)
+        for part in (about, late):
             found.update(f"{part!r}\0".encode())
         for tests in self.tests:
             found.update(tests.fingerprint(submission.student).encode() + b"\0")
@@ -261,7 +263,9 @@ class _Grader:
     def begin(self, submission: Submission, key: str, pool: ThreadPoolExecutor) -> _Begun:
         """Set the student's answers going."""
         files, problems = _read(submission, self.week)
-        begun = _Begun(submission, key, [], (*submission.problems, *problems))
+        begun = _Begun(submission, key, [], (*submission.problems, *problems), submission.error)
+        if begun.problems and not files and not begun.error:
+            begun.error = f"no file can be read: {begun.problems[-1]}"
         for tests in self.tests:
             begun.jobs.append(self._job(tests, submission, files, pool))
         return begun
@@ -273,6 +277,9 @@ class _Grader:
         files: list[Answers],
         pool: ThreadPoolExecutor,
     ) -> _Job:
+        if tests.item.personal and submission.outside:
+            says = "not marked: the roster has no such student, so nobody knows these numbers"
+            return _Job(tests, mark=tests.mark("error", verdict=says, slip="not in the roster"))
         try:
             task = tests.task(submission.student)
             exercise = task.exercise
@@ -301,7 +308,8 @@ class _Grader:
                 marks.append(job.mark or _judged(job))
             except Exception as error:  # the grader's own fault: it must not stop the others
                 marks.append(_failed(job.tests, error))
-        errors = [f"{m.name}: {m.verdict}" for m in marks if m.state == "error"]
+        errors = [begun.error] if begun.error else []
+        errors += [f"{m.name}: {m.verdict}" for m in marks if m.state == "error"]
         return Grade(
             student=begun.submission.student,
             marks=tuple(marks),

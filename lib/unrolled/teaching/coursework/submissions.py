@@ -18,7 +18,8 @@ import stat
 import unicodedata
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -44,13 +45,16 @@ _IGNORED = ("__MACOSX", ".DS_Store", ".ipynb_checkpoints", "Thumbs.db", "desktop
 class Submission:
     """What one student handed in. files: names and contents, the newest last.
 
-    late: as the learning platform says, None where it says nothing. problems: sentences.
+    late: as the learning platform says, None where it says nothing. problems: sentences. error:
+    why nobody can say whose this is. outside: a roster is there and does not know the student.
     """
 
     student: str
     files: tuple[tuple[str, bytes], ...] = ()
     late: bool | None = None
     problems: tuple[str, ...] = ()
+    error: str = ""
+    outside: bool = False
 
 
 def collect(path: str | Path) -> list[Submission]:
@@ -102,31 +106,62 @@ def named(submissions: list[Submission], roster: list[Mapping[str, str]]) -> lis
     """The submissions under the ids of a roster, in its order, and those it does not know.
 
     A submission belongs to the row of which an entry is its name on the platform, or a part of it:
-    the number or the name in "lastfirst_12345". Who handed in nothing has a submission without
-    files.
+    the number or the name in "lastfirst_12345". The number decides, for names can be chosen and
+    shared. Where names leave a doubt (two submissions for a row, two rows for a submission), none
+    of them is marked, and the error says why. Who handed in nothing has a submission without files.
     """
-    left = list(submissions)
+    keys = [{_key(value) for value in row.values() if value.strip()} for row in roster]
+    students = [row["student"].strip() for row in roster]
+    fits = [_fits(numbers_of(s.student), keys) for s in submissions]
+    settled = {i for rows in fits for i in rows}
+    for n, submission in enumerate(submissions):
+        if not fits[n]:
+            by_name = _fits(names_of(submission.student), keys)
+            fits[n] = [i for i in by_name if i not in settled]
+    mine = [[n for n, rows in enumerate(fits) if i in rows] for i in range(len(roster))]
+    doubtful = {n for n, rows in enumerate(fits) if len(rows) > 1 or any(mine[i][1:] for i in rows)}
+    why = {n: _doubt(n, submissions, fits, mine, students) for n in doubtful}
     found = []
-    for row in roster:
-        keys = {_key(value) for value in row.values() if value and value.strip()}
-        mine = [s for s in left if names_of(s.student) & keys]
-        left = [s for s in left if s not in mine]
-        student = row["student"].strip()
-        if not mine:
-            found.append(Submission(student))
+    for i, student in enumerate(students):
+        if doubts := [why[n] for n in mine[i] if n in doubtful]:
+            found.append(Submission(student, problems=(doubts[0],), error=doubts[0]))
+        elif mine[i]:
+            found.append(replace(submissions[mine[i][0]], student=student))
         else:
-            both = "; ".join(s.student for s in mine)
-            more = [f"there are several submissions: {both}"] if len(mine) > 1 else []
-            found.append(
-                Submission(
-                    student,
-                    tuple(file for s in mine for file in s.files),
-                    mine[-1].late,
-                    (*more, *(p for s in mine for p in s.problems)),
-                )
-            )
-    unknown = "the roster has no such student"
-    return found + [replace(s, problems=(unknown, *s.problems)) for s in left]
+            found.append(Submission(student))
+    known = {_key(student) for student in students}
+    for n, submission in enumerate(submissions):
+        if n in doubtful and _key(submission.student) not in known:
+            said = (why[n], *submission.problems)
+            found.append(Submission(submission.student, problems=said, error=why[n], outside=True))
+        elif not fits[n]:
+            said = ("the roster has no such student", *submission.problems)
+            found.append(replace(submission, problems=said, outside=True))
+    return found
+
+
+def _fits(names: set[str], keys: list[set[str]]) -> list[int]:
+    return [i for i, each in enumerate(keys) if names & each]
+
+
+def _doubt(
+    n: int,
+    submissions: list[Submission],
+    fits: list[list[int]],
+    mine: list[list[int]],
+    students: list[str],
+) -> str:
+    handed = sorted({m for i in fits[n] for m in mine[i]})
+    names = " and ".join(submissions[m].student for m in handed)
+    rows = " and ".join(students[i] for i in sorted({i for m in handed for i in fits[m]}))
+    return f"{names} fit {rows} in the roster: nothing was marked; add the platform's numbers to it"
+
+
+def numbers_of(student: str) -> set[str]:
+    """What the platform alone gives: of "lastfirst_12345" the number, and the whole with it."""
+    whole = _key(student)
+    name, _, number = whole.rpartition("_")
+    return {whole, number} if name and number.isdigit() else set()
 
 
 def names_of(student: str) -> set[str]:
@@ -134,6 +169,12 @@ def names_of(student: str) -> set[str]:
     whole = _key(student)
     name, _, number = whole.rpartition("_")
     return {whole, *((name, number) if name and number.isdigit() else ())}
+
+
+def nobodys(names: Iterable[str], submissions: list[Submission]) -> list[str]:
+    """Those of a list's names that no submission has, or that more than one has."""
+    had = Counter(name for each in submissions for name in names_of(each.student))
+    return [name for name in names if had[_key(name)] != 1]
 
 
 def read_roster(path: str | Path) -> list[dict[str, str]]:
