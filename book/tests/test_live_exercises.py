@@ -146,6 +146,24 @@ def test_what_would_end_python_ends_in_a_report(page, body, says):
     assert "all 5 tests" in solve(page, BITS, RIGHT, "passed")
 
 
+@pytest.mark.parametrize(
+    "patch",
+    [
+        "np.isclose = lambda *a, **k: np.array(True)",
+        "import json\njson.dumps = lambda *a: '{}'",
+        "from unrolled.teaching.exercises.engine import marking as m\nm.difference = lambda *a: 0",
+    ],
+    ids=["numpy", "json", "engine"],
+)
+def test_an_answer_that_breaks_what_judges_it_does_not_judge_the_next(patch, page):
+    area = page.locator(".u-solve textarea").nth(BITS)
+    area.fill(f"{IN_NATS}\n{patch}")
+    area.press("Control+Enter")
+    page.wait_for_function(f"!document.querySelectorAll('.u-said')[{BITS}].innerText.match(/…$/)")
+    assert "this is in nats" in solve(page, BITS, IN_NATS + "  # honest", "failed")
+    assert "all 5 tests" in solve(page, BITS, RIGHT, "passed")
+
+
 def test_a_flood_of_output_is_cut(page):
     flood = f"{RIGHT}\nfor _ in range(100_000):\n    print('a line of output')"
     report = solve(page, BITS, flood, "passed")

@@ -68,15 +68,16 @@ export function pack(answers = all()) {
   return JSON.stringify({ ...head, answers }, null, 1) + "\n";
 }
 
-/** Take the answers of a file in; of two, the one that was changed last. Gives how many came in. */
+/** Take the answers of a file in; of two, the one that was changed last. Gives how many came in, and
+ * whether they will be there when the page is loaded again. */
 export function merge(text) {
   const theirs = parse(text);
   const mine = all();
   const news = Object.entries(theirs).filter(
     ([name, answer]) => !mine[name] || mine[name].changed < answer.changed,
   );
-  if (news.length) write({ ...mine, ...Object.fromEntries(news) });
-  return { taken: news.length, there: Object.keys(theirs).length };
+  const kept = !news.length || write({ ...mine, ...Object.fromEntries(news) });
+  return { taken: news.length, there: Object.keys(theirs).length, kept };
 }
 
 /** Call back when another tab has changed the answers. */

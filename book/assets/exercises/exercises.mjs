@@ -49,7 +49,8 @@ function solve({ name, starter, check, solution, number }) {
   const said = make("div", "u-said");
   said.setAttribute("role", "status");
   const bar = make("div", "u-bar");
-  const [go, stop, reset, show] = ["Check", "Stop", "Reset", "Show solution"].map((label) => {
+  // Stop stands last: when it goes, no other button comes under the finger that pressed it.
+  const [go, reset, show, stop] = ["Check", "Reset", "Show solution", "Stop"].map((label) => {
     const button = make("button", "", label);
     button.type = "button";
     button.setAttribute("aria-label", `${label}: exercise ${number}`);
@@ -85,7 +86,7 @@ function solve({ name, starter, check, solution, number }) {
   function rename() {
     reset.disabled = editor.text === original && !find(all(), name);
     note.textContent = unkept
-      ? "This browser keeps no answers: export them on the page of your progress."
+      ? "This browser keeps no answers: copy yours before you leave the page."
       : loaded ? "" : `The first check loads ${told.size} once.`;
   }
 
@@ -103,21 +104,20 @@ function solve({ name, starter, check, solution, number }) {
   function say(text, more = "") {
     said.replaceChildren();
     if (text) said.append(make("pre", "", text));
-    if (more) said.append(make("p", "u-printed", "Your code printed:"), make("pre", "", more));
+    if (more) said.append(make("p", "u-printed", "Your code printed:"), make("pre", "u-output", more));
     for (const pre of said.querySelectorAll("pre"))
-      if (pre.scrollWidth > pre.clientWidth + 1) pre.tabIndex = 0;
+      if (pre.scrollWidth > pre.clientWidth + 1 || pre.scrollHeight > pre.clientHeight + 1) pre.tabIndex = 0;
   }
 
   function begin() {
     if (running) {
-      say(`Another check is running (exercise ${running.number}). Stop it first.`);
+      if (running !== one) say(`Another check is running (exercise ${running.number}). Stop it first.`);
       return;
     }
     running = one;
     asked = editor.text;
-    go.disabled = true;
+    go.ariaDisabled = "true"; // and not disabled: the focus stays on it
     stop.hidden = false;
-    box.ariaBusy = "true";
     say(loaded ? "Starting Python …" : "Loading Python …");
     python ??= hire();
     if (ready) hear({ ready });
@@ -126,7 +126,7 @@ function solve({ name, starter, check, solution, number }) {
 
   /** What the worker says while it works for this exercise. */
   function hear({ share, ready, report, error }) {
-    if (share !== undefined && !loaded) say(`Loading Python … ${Math.round(100 * share)} %`);
+    if (share !== undefined && !loaded) note.textContent = `${Math.round(100 * share)} %`;
     if (ready) {
       say("Checking …");
       clearTimeout(timer);
@@ -143,11 +143,11 @@ function solve({ name, starter, check, solution, number }) {
   function ended(report) {
     clearTimeout(timer);
     running = null;
-    go.disabled = false;
+    go.ariaDisabled = "false";
     if (document.activeElement === stop) go.focus();
     stop.hidden = true;
-    box.ariaBusy = "false";
     if (report.state === "dead") dismiss();
+    if (report.renew) renew(); // the answer has changed what judges it
     const state = report.state === "dead" ? "failed" : report.state;
     const current = !report.lost && editor.text === asked; // else the report is on an older text
     if (current) keep(state, report);
@@ -157,13 +157,11 @@ function solve({ name, starter, check, solution, number }) {
   }
 
   go.onclick = begin;
-  editor.oncheck = () => go.disabled || begin();
+  editor.oncheck = begin;
   stop.onclick = () => {
     dismiss();
     ended({ state: "draft", text: "Stopped. The next check has a fresh Python.", lost: true });
-    if (!loaded) return; // who stops the loading wants no more of it
-    python = hire();
-    python.postMessage({ base });
+    if (loaded) renew(); // who stops the loading wants no more of it
   };
   reset.onclick = () => {
     editor.replace(original);
@@ -209,6 +207,13 @@ function hire() {
   worker.onmessage = ({ data }) => hear(data);
   worker.onerror = ({ message }) => hear({ error: message ?? "no reason given" });
   return worker;
+}
+
+/** A fresh Python, before the next check asks for it. */
+function renew() {
+  dismiss();
+  python = hire();
+  python.postMessage({ base });
 }
 
 function dismiss() {

@@ -71,8 +71,9 @@ chooser.onchange = async () => {
   chooser.value = "";
   if (!file) return;
   try {
-    const { taken, there } = merge(await file.text());
+    const { taken, there, kept } = merge(await file.text());
     said.textContent = `${taken} of ${there} answers taken; the others were here already, as new or newer.`;
+    if (!kept) said.textContent += " But this browser does not keep them: its storage is full or closed.";
   } catch (error) {
     said.textContent = `Nothing was imported: ${error.message}.`;
   }

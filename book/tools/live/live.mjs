@@ -82,7 +82,7 @@ export async function boot({ base, progress = () => {} }) {
   let loaded = 0;
   const get = async (name) => {
     const { bytes, sha512 } = manifest.files[name];
-    const data = await read(name, sha512.slice(0, 16));
+    const data = await whole(read, name, sha512.slice(0, 16), bytes);
     if (manifest.first.includes(name)) progress((loaded += bytes) / manifest.total_bytes);
     return data;
   };
@@ -127,6 +127,16 @@ function* levels(object) {
   for (; object && object !== Object.prototype; object = Object.getPrototypeOf(object)) yield object;
 }
 
+/** A file with all its bytes: one that was cut short, and kept so in a cache, is asked for again. */
+async function whole(read, name, version, bytes) {
+  const short = (data) => data.length < bytes; // a server may have unpacked it on the way
+  const first = await read(name, version).catch(() => null);
+  if (first && !short(first)) return first;
+  const again = await read(name, version, "reload");
+  if (short(again)) throw new Error(`${name} has ${again.length} bytes, expected ${bytes}`);
+  return again;
+}
+
 /** How the bundle's files are read: by fetch, or from the disk in node. */
 function reader(base) {
   if (base.protocol === "file:") {
@@ -136,8 +146,8 @@ function reader(base) {
     };
   }
   const { fetch, URL } = globalThis; // kept before the roads are closed
-  return async (name, version = "") => {
-    const answer = await fetch(new URL(version ? `${name}?${version}` : name, base));
+  return async (name, version = "", cache = "default") => {
+    const answer = await fetch(new URL(version ? `${name}?${version}` : name, base), { cache });
     if (!answer.ok) throw new Error(`${name} cannot be loaded: ${answer.status}`);
     return new Uint8Array(await answer.arrayBuffer());
   };

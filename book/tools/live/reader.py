@@ -25,6 +25,13 @@ from unrolled.teaching.exercises.engine.marking import Report
 LONGEST = 20_000  # characters of what the reader's code prints
 FILE = "<your answer>"
 IN_COLAB = ("matplotlib", "pandas", "regex", "scipy", "sklearn", "sympy", "torch")
+_JUDGES = {
+    name: module
+    for name, module in sys.modules.items()
+    if name in ("builtins", "json", "math", "numpy", "re", "unrolled.teaching.check")
+    or name.startswith("unrolled.teaching.exercises.engine")
+}
+_dumps = json.dumps
 _IMPORTS = json.loads(Path(__file__).with_name("live_imports.json").read_text(encoding="utf-8"))
 
 
@@ -86,15 +93,32 @@ def _close() -> None:
         del sys.modules[name]
 
 
+def _state() -> dict[str, dict[str, Any]]:
+    """What judges answers, name by name: an answer can change it, and would then judge the next."""
+    return {name: dict(vars(module)) for name, module in sorted(_JUDGES.items())}
+
+
 def examine(name: str, source: str, seed: int | None) -> str:
     """The report on the reader's source, as JSON; see live.mjs."""
     exercise = exercises.load(name)
     chosen = secrets.randbelow(10_000) if seed is None else int(seed)
     output = _Output()
+    before = _state()
     with redirect_stdout(output), redirect_stderr(output):
         report = _report(exercise, source, chosen)
     said = {"state": report.state, "text": report.text, "seed": chosen, "output": output.text()}
-    return json.dumps(said | {"n_passed": report.n_passed, "n_tests": report.n_tests})
+    said |= {"n_passed": report.n_passed, "n_tests": report.n_tests, "renew": _changed(before)}
+    return _dumps(said)
+
+
+def _changed(before: dict[str, dict[str, Any]]) -> bool:
+    """Whether a name is gone or has another value. New names come with every import."""
+    return any(
+        vars(_JUDGES[name]).get(key, _state) is not value
+        for name, values in before.items()
+        for key, value in values.items()
+        if not key.startswith("_")
+    )
 
 
 def _report(exercise: Exercise, source: str, seed: int) -> Report:
