@@ -164,6 +164,21 @@ def test_an_answer_that_breaks_what_judges_it_does_not_judge_the_next(patch, pag
     assert "all 5 tests" in solve(page, BITS, RIGHT, "passed")
 
 
+def test_check_keeps_the_focus_and_no_button_comes_where_stop_stood(page):
+    box = page.locator(".u-solve").nth(BITS)
+    page.locator(".u-solve textarea").nth(BITS).fill(FOR_EVER)
+    box.locator(".u-go").focus()
+    page.keyboard.press("Enter")
+    stop = box.get_by_text("Stop", exact=True)
+    stop.wait_for()
+    place = stop.bounding_box()
+    assert box.locator(".u-go").evaluate("go => document.activeElement === go")
+    stop.click()
+    under = "([x, y]) => document.elementFromPoint(x, y)?.closest('button')?.textContent ?? ''"
+    middle = [place["x"] + place["width"] / 2, place["y"] + place["height"] / 2]
+    assert page.evaluate(under, middle) == ""
+
+
 def test_a_flood_of_output_is_cut(page):
     flood = f"{RIGHT}\nfor _ in range(100_000):\n    print('a line of output')"
     report = solve(page, BITS, flood, "passed")
@@ -303,6 +318,17 @@ def test_a_browser_that_keeps_nothing_says_so_and_loses_nothing_meanwhile(script
     page.locator(".u-solve textarea").nth(BITS).fill(IN_NATS)
     assert "keeps no answers" in page.locator(".u-note").nth(BITS).inner_text()
     assert page.locator(".u-solve textarea").nth(BITS).input_value() == IN_NATS
+
+
+def test_an_import_that_the_browser_does_not_keep_says_so(open_fresh, tmp_path):
+    full = "Storage.prototype.setItem = () => { throw new DOMException('', 'QuotaExceededError'); }"
+    page = open_fresh("book/progress.html", script=full)
+    answer = {"source": RIGHT, "state": "passed", "changed": "2026-01-01T00:00:00Z"}
+    found = {"format": "unrolled-answers", "version": 1, "answers": {"c01_x/bits_per_byte": answer}}
+    file = tmp_path / "answers.json"
+    file.write_text(json.dumps(found))
+    page.set_input_files("#u-progress input[type=file]", file)
+    page.wait_for_selector("text=its storage is full or closed")
 
 
 def test_what_cannot_be_read_in_the_storage_is_put_aside(open_fresh):
@@ -455,6 +481,37 @@ def test_it_runs_from_a_host_of_static_files(handler, open_fresh):
         page = open_fresh(at=f"http://127.0.0.1:{server.server_port}")
         assert "all 5 tests" in solve(page, BITS, RIGHT, "passed")
         server.shutdown()
+
+
+def test_a_part_that_came_cut_short_is_asked_for_again(open_fresh):
+    asked = []
+
+    class CutShort(AsPages):
+        """Half of numpy the first time, under a name that the browser's cache keeps."""
+
+        def end_headers(self):
+            self.send_header("Cache-Control", "max-age=600")
+            super().end_headers()
+
+        def do_GET(self):
+            if "numpy.tar.gz" not in self.path:
+                super().do_GET()
+                return
+            asked.append(self.path)
+            body = (SITE / "_static/live/numpy.tar.gz").read_bytes()
+            body = body[: len(body) // 2] if len(asked) == 1 else body
+            self.send_response(200)
+            self.send_header("Content-Type", "application/gzip")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), CutShort) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        page = open_fresh(at=f"http://127.0.0.1:{server.server_port}")
+        assert "all 5 tests" in solve(page, BITS, RIGHT, "passed")
+        server.shutdown()
+    assert len(asked) == 2
 
 
 def test_the_scripts_are_small():

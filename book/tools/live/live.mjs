@@ -19,6 +19,7 @@
 //   n_passed, n_tests
 //   seed      the one that was used: the same seed gives the same inputs again
 //   output    what the reader's code printed, cut off after 20,000 characters
+//   renew     whether the reader's code has changed what judges answers: start a fresh interpreter
 //
 // It never throws on the reader's account; `start` throws where the bundle cannot be loaded. An
 // endless loop ends only with the worker.

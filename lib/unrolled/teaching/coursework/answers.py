@@ -174,11 +174,8 @@ def _text(name: str, body: bytes) -> tuple[str, list[str]]:
     text = _decode(body)
     problems = []
     if "\0" in text:
-        text = text.replace("\0", "")
         problems.append(f"{name} holds null bytes; they were left out")
-    return text.lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n").replace(
-        "\r", "\n"
-    ), problems
+    return _lines_ended(text.lstrip("\ufeff")), problems
 
 
 def _decode(body: bytes) -> str:
@@ -222,7 +219,7 @@ def _from_export(name: str, found: dict[str, Any], problems: list[str]) -> Answe
     for key, answer in list(answers.items())[:_MOST_CELLS]:
         source = answer.get("source") if isinstance(answer, dict) else None
         if isinstance(source, str) and source.strip():
-            sources[str(key)] = source.replace("\0", "")
+            sources[str(key)] = _lines_ended(source)
     read, lost = _read(sources, "the answer `{}`")
     short = tuple((key.rpartition("/")[2], reason) for key, reason in lost.items())
     return Answers(name, (*problems, *_told(lost)), "export", (), short, read)
