@@ -148,12 +148,12 @@ test-form: .venv/.ready ## Form of the notebooks, and the exercises with their w
 	$(BIN)/python -m pytest -q -n 2 chapters/tests
 
 .PHONY: test-notebooks
-test-notebooks: .venv/.ready ## Run every chapter and compare with its stored outputs
-	$(BIN)/python -m book.tools.notebooks.compare $(ONLY)
+test-notebooks: .venv/.ready ## Run the chapters and compare with their stored outputs (SHARD=1/3, ONLY=)
+	$(BIN)/python -m book.tools.notebooks.compare $(if $(SHARD),--shard $(SHARD)) $(ONLY)
 
 .PHONY: test-colab
-test-colab: .venv/.ready .venv-colab/.ready ## With Colab's versions and the library's wheel: changed chapters, others in part
-	$(BIN)/python -m book.tools.notebooks.colab
+test-colab: .venv/.ready .venv-colab/.ready ## With Colab's versions and the library's wheel: changed chapters, others in part (SHARD=)
+	$(BIN)/python -m book.tools.notebooks.colab $(if $(SHARD),--shard $(SHARD))
 
 .PHONY: test-colab-all
 test-colab-all: .venv/.ready .venv-colab/.ready ## The same with all cells of all chapters; writes the record of it

@@ -105,3 +105,22 @@ def test_the_longest_chapters_start_first_and_new_ones_before_them(tmp_path, mon
     monkeypatch.setattr(colab, "RECORD", tmp_path / "colab.json")
     given = [Path(f"{stem}.ipynb") for stem in (*record, "09_new")]
     assert [path.stem for path in colab.longest_first(given)] == ["09_new", "07_c", "01_a", "02_b"]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 40])
+def test_the_shards_part_the_chapters(n):
+    parts = [path for i in range(n) for path in colab.shard(chapter_paths(), f"{i + 1}/{n}")]
+    assert sorted(parts) == chapter_paths(), "each chapter in one shard, none left out"
+
+
+def test_shards_take_about_the_same_time():
+    record = {path.stem: 10.0 for path in chapter_paths()}  # one without a record is not that far
+    record |= {stem: sum(r["seconds"].values()) for stem, r in colab.known(colab.RECORD).items()}
+    times = [sum(record[p.stem] for p in colab.shard(chapter_paths(), f"{i}/3")) for i in (1, 2, 3)]
+    assert max(times) < 1.2 * min(times)
+
+
+@pytest.mark.parametrize("which", ["0/3", "4/3", "3", "1/0", "a/b", "-1/3"])
+def test_a_shard_that_is_none_is_refused(which):
+    with pytest.raises(SystemExit, match="SHARD is written 1/3"):
+        colab.shard(chapter_paths(), which)

@@ -3,6 +3,7 @@
     python -m book.tools.notebooks.colab          what `make test-colab` does
     python -m book.tools.notebooks.colab --all    all cells of all chapters, and write the record
     python -m book.tools.notebooks.colab 07 15    only these chapters
+    python -m book.tools.notebooks.colab --shard 1/3   a third of them, for a job beside others
 
 The chapters run in an empty folder, so that nothing of the checkout can help them. All cells run
 where something has changed since they last did: the chapter's code, a module of the library that it
@@ -10,7 +11,7 @@ imports, or the versions. Of the other chapters run the set-up cell and the figu
 within QUICK seconds. What has run is known from `colab.json` beside this file, which `--all` writes
 and whoever changes many chapters commits, and from `_build/colab.json`, which every run adds to.
 So a fresh checkout runs in full what has changed since the committed record, and skips no chapter.
-Last of all a course's notebooks for students and teachers are built and run there.
+Last of all, in the first shard, a course's notebooks for students and teachers are built and run.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ import hashlib
 import importlib.util
 import json
 import math
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree
@@ -41,6 +43,8 @@ LIBRARY = ROOT / "lib" / "unrolled"
 RECORD = Path(__file__).with_name("colab.json")
 LOCAL = ROOT / "_build" / "colab.json"
 QUICK = 3.0  # seconds of computing for the figures of a chapter that has not changed
+START_UP = 3.0  # seconds of a chapter for its kernel, and for cells too short to be noted
+UNKNOWN = 20.0  # seconds that a chapter without a record is taken to need
 
 
 # ---- what has changed --------------------------------------------------------------------------
@@ -132,12 +136,32 @@ def known(path: Path) -> dict[str, dict]:
 
 def longest_first(chapters: Iterable[Path]) -> list[Path]:
     """The chapters by the seconds of their slow cells, as recorded; a new one stands first."""
+    return sorted(chapters, key=_recorded_seconds(), reverse=True)
+
+
+def shard(chapters: Iterable[Path], which: str) -> list[Path]:
+    """Part i of n of the chapters, for which = 'i/n': the n parts take about the same time."""
+    match = re.fullmatch(r"(\d+)/(\d+)", which)
+    i, n = map(int, match.groups()) if match else (0, 0)
+    if not 1 <= i <= n:
+        raise SystemExit(f"SHARD is written 1/3, 2/3 or 3/3, say; it is {which!r}")
+    seconds = _recorded_seconds()
+    parts: list[list[Path]] = [[] for _ in range(n)]
+    times = [0.0] * n
+    for path in longest_first(chapters):
+        shortest = times.index(min(times))
+        parts[shortest].append(path)
+        times[shortest] += START_UP + (seconds(path) if seconds(path) < math.inf else UNKNOWN)
+    return parts[i - 1]
+
+
+def _recorded_seconds() -> Callable[[Path], float]:
     record = known(RECORD)
 
     def seconds(path: Path) -> float:
         return sum(record[path.stem]["seconds"].values()) if path.stem in record else math.inf
 
-    return sorted(chapters, key=seconds, reverse=True)
+    return seconds
 
 
 # ---- running -----------------------------------------------------------------------------------
@@ -193,11 +217,12 @@ def _seconds(report: Path, notebooks: dict[str, NotebookNode]) -> dict[str, dict
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--all", action="store_true", help="all cells, and write the record")
+    parser.add_argument("--shard", default="1/1", help="one part of the chapters: 1/3, say")
     parser.add_argument("chapters", nargs="*")
     options = parser.parse_args()
     record, local = known(RECORD), known(LOCAL)
     whole, short, digests = {}, {}, {}
-    for path in chapter_paths(options.chapters):
+    for path in shard(chapter_paths(options.chapters), options.shard):
         notebook = read(path)
         digests[path.stem] = digest(path, notebook)
         seen = [r[path.stem] for r in (record, local) if path.stem in r]
@@ -218,6 +243,8 @@ def main() -> int:
         if options.all:
             kept = {stem: record[stem] for stem in record if (CHAPTERS / f"{stem}.ipynb").exists()}
             RECORD.write_text(json.dumps(kept | done, indent=1, sort_keys=True) + "\n", "utf8")
+    if not options.shard.startswith("1/"):
+        return code
     failed = editions.failures(COLAB)
     print("\n".join(failed) or "colab: a course's notebooks run, the students' without the library")
     return code or int(bool(failed))

@@ -1,13 +1,15 @@
 """Run the chapters and compare with their stored outputs: what `make test-notebooks` does.
 
-    python -m book.tools.notebooks.compare            all chapters
-    python -m book.tools.notebooks.compare 10 15      some
+    python -m book.tools.notebooks.compare                all chapters
+    python -m book.tools.notebooks.compare 10 15          some
+    python -m book.tools.notebooks.compare --shard 1/3    a third of them, for a job beside others
 
 Two chapters run side by side, the longest first, so that none runs alone for long at the end.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -15,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from book.tools.notebooks import ROOT, chapter_paths
-from book.tools.notebooks.colab import longest_first
+from book.tools.notebooks.colab import longest_first, shard
 
 
 def compare(chapters: list[Path], more: Mapping[str, str] | None = None, timeout: int = 120) -> int:
@@ -33,5 +35,14 @@ def compare(chapters: list[Path], more: Mapping[str, str] | None = None, timeout
     return subprocess.run(command, cwd=ROOT, env=environment).returncode
 
 
+def main() -> int:
+    """Compare the chapters that the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--shard", default="1/1", help="one part of the chapters: 1/3, say")
+    parser.add_argument("chapters", nargs="*")
+    options = parser.parse_args()
+    return compare(shard(chapter_paths(options.chapters), options.shard))
+
+
 if __name__ == "__main__":
-    sys.exit(compare(chapter_paths(sys.argv[1:])))
+    sys.exit(main())
