@@ -171,6 +171,13 @@ test-browser: .venv/.ready html browser ## The built book in a real browser, and
 bench: .venv/.ready ## Benchmarks, side by side in one run, as ratios
 	@for file in lib/benchmarks/*.py; do $(BIN)/python $$file; done
 
+# cosmic-ray comes for this run only. What was found is kept in _build/mutants.
+.PHONY: mutants
+mutants: .venv/.ready ## Mutation score: do the tests notice changed code? (OF=exercises, SAMPLE=, SEED=, ONLY=; long)
+	@nice $(BIN)/uv run --quiet --no-project --python $(BIN)/python --with cosmic-ray==8.7.0 \
+	  python -m book.tools.mutants --of $(or $(OF),library) --sample $(or $(SAMPLE),300) \
+	  --seed $(or $(SEED),0) --only "$(ONLY)"
+
 # ---- make what is kept in the repository -----------------------------------------------------
 
 .PHONY: chapters
