@@ -174,7 +174,7 @@ bench: .venv/.ready ## Benchmarks, side by side in one run, as ratios
 # cosmic-ray comes for this run only. What was found is kept in _build/mutants.
 .PHONY: mutants
 mutants: .venv/.ready ## Mutation score: do the tests notice changed code? (OF=exercises, SAMPLE=, SEED=, ONLY=; long)
-	@nice $(BIN)/uv run --quiet --no-project --python $(BIN)/python --with cosmic-ray==8.7.0 \
+	@nice $(BIN)/uv run --quiet --no-project --python $(BIN)/python --with cosmic-ray==8.7.0 --with coverage==7.17.3 \
 	  python -m book.tools.mutants --of $(or $(OF),library) --sample $(or $(SAMPLE),300) \
 	  --seed $(or $(SEED),0) --only "$(ONLY)"
 
