@@ -8,7 +8,7 @@ import re
 from collections import defaultdict
 
 from book.tools.notebooks import METADATA, is_draft, tags
-from book.tools.notebooks.address import BOOTSTRAP, repository_url
+from book.tools.notebooks.address import BOOTSTRAP, library_source
 from book.tools.notebooks.exercise_cells import of_chapter, render
 from nbformat import NotebookNode, from_dict
 
@@ -65,7 +65,7 @@ def metadata_is_clean(chapter: Chapter) -> list[str]:
 def first_code_cell_is_the_bootstrap(chapter: Chapter) -> list[str]:
     """The first code cell begins with the lines that install the library on Colab."""
     first = chapter.code[0][1].source if chapter.code else ""
-    if first.startswith(BOOTSTRAP.format(url=repository_url())):
+    if first.startswith(BOOTSTRAP.format(source=library_source())):
         return []
     return ["the first code cell does not begin with the bootstrap; run `make address`"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from book.tools.notebooks import CHAPTERS, METADATA, content_id
-from book.tools.notebooks.address import BOOTSTRAP, repository_url
+from book.tools.notebooks.address import BOOTSTRAP, library_source
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 import rules_code
@@ -50,7 +50,7 @@ None.
 ## Sources
 
 [Shannon (1948)](cite:shannon1948)"""
-SET_UP = BOOTSTRAP.format(url=repository_url()) + "\nimport math"
+SET_UP = BOOTSTRAP.format(source=library_source()) + "\nimport math"
 FIGURE = '<figure><svg role="img" aria-label="a line"></svg></figure>'
 BELOW = CLOSING.index("## Where next")
 

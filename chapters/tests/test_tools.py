@@ -168,7 +168,7 @@ def test_the_bootstrap_takes_the_address_and_keeps_the_imports():
     address.set_bootstrap(notebook, "https://github.com/x/y")
     address.set_bootstrap(notebook, NEW)
     source = notebook.cells[1].source
-    assert source == address.BOOTSTRAP.format(url=NEW) + "\nimport math"
+    assert source == address.BOOTSTRAP.format(source=NEW) + "\nimport math"
     assert len(notebook.cells) == 2
 
 
@@ -187,6 +187,29 @@ def test_every_link_of_the_readme_follows():
     assert address.readdress("no address", NEW) == "no address"
     cited = "version: 0.1.0\nrepository-code: https://github.com/x/y\n"
     assert address.readdress(cited, NEW) == cited.replace("https://github.com/x/y", NEW)
+    listed = '[project.urls]\nRepository = "https://github.com/x/y"\nBook = "https://x.github.io/y/"\n'
+    assert f'Repository = "{NEW}"' in address.readdress(listed, NEW)
+    assert 'Book = "https://ada.github.io/unfolded/"' in address.readdress(listed, NEW)
+
+
+def test_a_tag_pins_what_pip_installs_and_nothing_else_and_main_takes_the_pin_away(tmp_path):
+    text = (
+        "git clone https://github.com/x/y\n"
+        "pip install 'unrolled @ git+https://github.com/x/y#subdirectory=lib'\n"
+    )
+    pinned = address.readdress(text, f"{NEW}@v1.0.0")
+    assert f"git+{NEW}@v1.0.0#subdirectory=lib" in pinned
+    assert pinned.count("@v1.0.0") == 1
+    assert address.readdress(pinned, "https://github.com/x/y") == text
+    config = tmp_path / "_config.yml"
+    for branch, pin in (("main", ""), ("v1.0.0", "@v1.0.0")):
+        config.write_text(f"repository:\n  url: {NEW}\n  branch: {branch}\n")
+        assert address.library_source(config) == NEW + pin
+    notebook = new_notebook(cells=[new_code_cell("import math")])
+    address.set_bootstrap(notebook, f"{NEW}@v1.0.0")
+    assert f"git+{NEW}@v1.0.0#subdirectory=lib" in notebook.cells[0].source
+    address.set_bootstrap(notebook, NEW)
+    assert notebook.cells[0].source == address.BOOTSTRAP.format(source=NEW) + "\nimport math"
 
 
 def test_the_configuration_is_the_one_place(tmp_path):

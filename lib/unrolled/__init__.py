@@ -4,4 +4,11 @@ The four floors, each importing only from those below it:
 `data` (text, tokens), `models`, `training` (metrics), `teaching` (figures, checks, exercises).
 """
 
-__version__ = "0.1.0"
+
+def __getattr__(name: str) -> str:
+    """`__version__`: that of the installed package, whose one place is lib/pyproject.toml."""
+    if name != "__version__":
+        raise AttributeError(f"module 'unrolled' has no attribute {name!r}")
+    from importlib.metadata import version
+
+    return version("unrolled")

@@ -1,12 +1,15 @@
-"""Keep the repository's address in step with `_config.yml`, its one place (repository: url).
+"""Keep the repository's address in step with `_config.yml`, its one place (repository: url, branch).
 
     python -m book.tools.notebooks.address            write it into the notebooks and pages
     python -m book.tools.notebooks.address --check    change nothing; exit 1 where one is behind
 
 A notebook holds it in its bootstrap, the top of its first code cell. In README.md, the page on
-using the book and the library's `coursework/address.py` every link that holds the old address is
-rewritten; the old one is that of the file's `git clone` line. CITATION.cff has it in a line of its
-own.
+using the book, the library's own page and its `coursework/address.py` every link that holds the old
+address is rewritten; the old one is that of the file's `git clone` line. CITATION.cff and the
+library's pyproject.toml have it in a line of their own.
+
+The branch `main` is nobody's pin: a reader on Colab gets the library of that day. On the commit of
+a release the branch is its tag, v1.0.0, and the bootstraps install the library of that tag.
 """
 
 from __future__ import annotations
@@ -26,40 +29,55 @@ BOOTSTRAP = """\
 try:
     import unrolled
 except ModuleNotFoundError:  # on Colab, or away from the book's repository
-    %pip install --quiet "unrolled[teaching] @ git+{url}#subdirectory=lib"
+    %pip install --quiet "unrolled[teaching] @ git+{source}#subdirectory=lib"
 """
 _WRITTEN = re.compile(r"\Atry:\n    import unrolled\b.*?#subdirectory=lib\"\n*", re.DOTALL)
-_CLONE = re.compile(r"(?:git clone|repository-code:) (https://[^\s`]+?)(?:\.git)?(?=[\s`]|$)")
+_CLONE = re.compile(
+    r"""(?:git clone|repository-code:|Repository =) "?(https://[^\s`"]+?)(?:\.git)?(?=[\s`"]|$)"""
+)
+_SOURCE = re.compile(r"git\+https://[^\s#\"]+(?=#subdirectory=lib)")
+MAIN = "main"
 
 
 def repository_url(config: Path = ROOT / "_config.yml") -> str:
     """The address in the book's configuration. ValueError where there is none."""
-    settings = yaml.safe_load(config.read_text(encoding="utf-8"))
-    url = (settings.get("repository") or {}).get("url")
+    url = _repository(config).get("url")
     if not url:
         raise ValueError(f"{config.name} has no repository: url")
     return url.rstrip("/").removesuffix(".git")
 
 
-def set_bootstrap(notebook: NotebookNode, url: str) -> None:
-    """Put the bootstrap with this address at the top of the first code cell."""
+def library_source(config: Path = ROOT / "_config.yml") -> str:
+    """What pip installs the library from: the address, with @v1.0.0 where the branch is that tag."""
+    branch = _repository(config).get("branch") or MAIN
+    return repository_url(config) + (f"@{branch}" if branch != MAIN else "")
+
+
+def _repository(config: Path) -> dict[str, str]:
+    return yaml.safe_load(config.read_text(encoding="utf-8")).get("repository") or {}
+
+
+def set_bootstrap(notebook: NotebookNode, source: str) -> None:
+    """Put the bootstrap that installs from this source at the top of the first code cell."""
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     if not code:
         notebook.cells.append(code_cell := new_code_cell())
         code = [code_cell]
     rest = _WRITTEN.sub("", code[0].source)
-    code[0].source = (BOOTSTRAP.format(url=url) + "\n" + rest).rstrip()
+    code[0].source = (BOOTSTRAP.format(source=source) + "\n" + rest).rstrip()
 
 
-def readdress(text: str, url: str) -> str:
-    """A page's text with the old address replaced, in GitHub, Colab and Pages links."""
+def readdress(text: str, source: str) -> str:
+    """A page's text with the old address replaced, in GitHub, Colab, Pages and pip's links."""
+    url = source.partition("@")[0]
     old = _CLONE.search(text)
     if not old:
         return text
     (host, before), (new_host, after) = _split(old[1]), _split(url)
     text = text.replace(f"{host}/{before}", f"{new_host}/{after}")
     text = text.replace(f"colab.research.google.com/github/{before}", _colab(after))
-    return text.replace(_pages(before), _pages(after))
+    text = text.replace(_pages(before), _pages(after))
+    return _SOURCE.sub(f"git+{source}", text)
 
 
 def _split(url: str) -> tuple[str, str]:
@@ -76,17 +94,17 @@ def _pages(path: str) -> str:
     return f"{owner}.github.io/{name}"
 
 
-def update(path: Path, url: str, *, write_it: bool) -> bool:
+def update(path: Path, source: str, *, write_it: bool) -> bool:
     """Whether the file was behind; it is mended if write_it."""
     if path.suffix != ".ipynb":
         before = path.read_text(encoding="utf-8")
-        after = readdress(before, url)
+        after = readdress(before, source)
         if write_it and after != before:
             path.write_text(after, encoding="utf-8")
         return after != before
     notebook = read(path)
     before = [cell.source for cell in notebook.cells]
-    set_bootstrap(notebook, url)
+    set_bootstrap(notebook, source)
     changed = before != [cell.source for cell in notebook.cells]
     if write_it and changed:
         write(notebook, path)
@@ -97,18 +115,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
-    url = repository_url()
+    source = library_source()
     files = [
         *chapter_paths(),
         ROOT / "README.md",
         ROOT / "CITATION.cff",
+        ROOT / "lib" / "README.md",
+        ROOT / "lib" / "pyproject.toml",
         ROOT / "book" / "how-to-use.md",
         ROOT / "lib" / "unrolled" / "teaching" / "coursework" / "address.py",
     ]
-    late = [path for path in files if update(path, url, write_it=not check)]
+    late = [path for path in files if update(path, source, write_it=not check)]
     for path in late:
         print(
-            f"{path.name}: the address is {'not ' if check else ''}{url}{'' if check else ' now'}"
+            f"{path.name}: the address is {'not ' if check else ''}{source}{'' if check else ' now'}"
         )
     return int(check and bool(late))
 

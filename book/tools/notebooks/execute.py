@@ -25,7 +25,7 @@ from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
 
 from book.tools.notebooks import chapter_paths, content_id, read, write
-from book.tools.notebooks.address import repository_url, set_bootstrap
+from book.tools.notebooks.address import library_source, set_bootstrap
 from book.tools.notebooks.exercise_cells import of_chapter, render
 from book.tools.notebooks.weight import state_minutes
 
@@ -45,7 +45,7 @@ def from_text(source: Path) -> NotebookNode:
 
 def prepare(notebook: NotebookNode, path: Path) -> None:
     """Set the bootstrap and the exercises."""
-    set_bootstrap(notebook, repository_url())
+    set_bootstrap(notebook, library_source())
     render(notebook, of_chapter(path))
 
 

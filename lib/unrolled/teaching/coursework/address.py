@@ -3,5 +3,5 @@
 git clone https://github.com/unrolled-book/unrolled
 """
 
-REPOSITORY = "https://github.com/unrolled-book/unrolled"
+LIBRARY = "git+https://github.com/unrolled-book/unrolled#subdirectory=lib"
 PAGES = "https://unrolled-book.github.io/unrolled"

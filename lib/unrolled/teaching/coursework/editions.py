@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from unrolled.teaching.coursework import personal, selfcheck
-from unrolled.teaching.coursework.address import PAGES, REPOSITORY
+from unrolled.teaching.coursework.address import LIBRARY, PAGES
 from unrolled.teaching.coursework.syllabus import Item, Question, Syllabus, Week
 from unrolled.teaching.exercises.engine import Call, Exercise
 from unrolled.teaching.exercises.engine.compare import describe
@@ -33,7 +33,7 @@ _INSTALL = f"""\
 try:
     import unrolled
 except ModuleNotFoundError:  # on Colab
-    %pip install --quiet "unrolled[teaching] @ git+{REPOSITORY}#subdirectory=lib"
+    %pip install --quiet "unrolled[teaching] @ {LIBRARY}"
 """
 _HOW = """\
 Write your id into the next cell, and your answers where `...` stands. Keep the names of the
