@@ -58,11 +58,11 @@ env: .venv/.ready ## Install everything into .venv
 	@touch $@
 
 .PHONY: lock
-lock: .venv/.ready ## Write the lock files from requirements*.txt
+lock: .venv/.ready ## Write the lock files from requirements*.txt (UPGRADE=--upgrade: newest of what these need)
 	@for name in requirements requirements-colab; do grep -v '^torch==' $$name.txt | \
 	  $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	    --override <(echo 'torch; python_version < "3"') \
-	    --no-annotate --no-header --output-file $$name.lock -; done
+	    --no-annotate --no-header $(UPGRADE) --output-file $$name.lock -; done
 
 # $(call debian,NAME,PACKAGE,COMMAND): install a Debian package where its command is missing.
 define debian
@@ -163,6 +163,23 @@ test-colab-all: .venv/.ready .venv-colab/.ready ## The same with all cells of al
 test-processors: .venv/.ready ## Compare the chapters as on an older processor, with one thread and two (long)
 	$(BIN)/python -m book.tools.notebooks.processors $(ONLY)
 
+.PHONY: lint-workflows
+lint-workflows: .venv/.ready node ## Lint what GitHub and Read the Docs read: workflows, forms (needs the package index and npm)
+	@$(BIN)/python -m book.tools.workflows
+	@check() { $(BIN)/uv tool run check-jsonschema==0.39.0 --builtin-schema "vendor.$$@"; }; \
+	  check github-workflows .github/workflows/*.yml; \
+	  check github-actions .github/actions/*/action.yml; \
+	  check github-issue-forms $$(ls .github/ISSUE_TEMPLATE/*.yml | grep -v config.yml); \
+	  check github-issue-config .github/ISSUE_TEMPLATE/config.yml; \
+	  check dependabot .github/dependabot.yml; \
+	  check readthedocs .readthedocs.yaml; \
+	  check citation-file-format CITATION.cff
+
+.PHONY: test-wheel
+test-wheel: .venv/.ready ## Build wheel and source archive into _build/dist, install it in clean environments
+	@$(BIN)/python -m book.tools.dist --try
+	@$(BIN)/uv tool run twine==6.2.0 check --strict _build/dist/*
+
 .PHONY: test-browser
 test-browser: .venv/.ready html browser ## The built book in a real browser, and its Python in node (SCREENSHOTS=1: pictures)
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder book/tests
@@ -217,6 +234,22 @@ corpora: .venv/.ready ## Rebuild the shipped texts and vectors from their packag
 .PHONY: address
 address: .venv/.ready ## Write _config.yml's repository address into the notebooks and the README
 	@$(BIN)/python -m book.tools.notebooks.address
+
+# ---- release: RELEASING.md says when ---------------------------------------------------------
+
+.PHONY: release after-release check-release release-files
+release: .venv/.ready ## Write a release's version everywhere it is told, and pin to its tag (VERSION=1.0.0)
+	@$(BIN)/python -m book.tools.release prepare "$(VERSION)"
+after-release: .venv/.ready ## Back to the branch main, with a new part in CHANGELOG.md
+	@$(BIN)/python -m book.tools.release after
+check-release: .venv/.ready ## Whether this commit is the release that the tag names (TAG=v1.0.0)
+	@$(BIN)/python -m book.tools.release check "$(TAG)"
+release-files: .venv/.ready ## Put what is attached to a release into _build/release (TAG=v1.0.0)
+	@rm -rf _build/release && mkdir -p _build/release
+	@cp _build/dist/* _build/site/unrolled.pdf _build/site/unrolled.epub _build/release
+	@tar -czf "_build/release/unrolled-$(TAG)-site.tar.gz" -C _build/site .
+	@$(BIN)/python -m book.tools.release notes "$(TAG)" > _build/release/notes.md
+	@ls -l _build/release
 
 .PHONY: clean
 clean: ## Remove what the targets above made, environments included

@@ -82,7 +82,7 @@ def build(out: Path = OUT) -> tuple[Path, Path]:
 
 
 def contents(archive: Path) -> list[str]:
-    """The files in a wheel or in a source archive, without the folder that the latter begins with."""
+    """The files in a wheel, or in a source archive below the folder that it begins with."""
     if archive.suffix == ".whl":
         return zipfile.ZipFile(archive).namelist()
     with tarfile.open(archive) as opened:

@@ -1,7 +1,7 @@
 """Make a release's commits, check a tag, cut its notes: RELEASING.md says when.
 
     python -m book.tools.release prepare 1.0.0    the version, everywhere it is told; pin to v1.0.0
-    python -m book.tools.release after            back to the branch main, a new part in CHANGELOG.md
+    python -m book.tools.release after            back to the branch main; CHANGELOG.md opens anew
     python -m book.tools.release check v1.0.0     exit 1 where something does not say 1.0.0
     python -m book.tools.release notes v1.0.0     print the version's part of CHANGELOG.md
 
@@ -40,7 +40,7 @@ def disagreements(root: Path = ROOT) -> list[str]:
         found.append(f"CITATION.cff has version {cited}, lib/pyproject.toml {now}")
     released = [heading for heading in _headings(root) if heading != UNRELEASED]
     if released and not released[0].startswith(f"## {now} ("):
-        found.append(f"CHANGELOG.md's newest release is {released[0]!r}, expected '## {now} (date)'")
+        found.append(f"CHANGELOG.md's newest release is {released[0]!r}, not '## {now} (date)'")
     if UNRELEASED in _headings(root)[1:]:
         found.append("CHANGELOG.md: Unreleased stands below a release")
     branch = _value(root / "_config.yml", "branch")

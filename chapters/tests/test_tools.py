@@ -187,7 +187,9 @@ def test_every_link_of_the_readme_follows():
     assert address.readdress("no address", NEW) == "no address"
     cited = "version: 0.1.0\nrepository-code: https://github.com/x/y\n"
     assert address.readdress(cited, NEW) == cited.replace("https://github.com/x/y", NEW)
-    listed = '[project.urls]\nRepository = "https://github.com/x/y"\nBook = "https://x.github.io/y/"\n'
+    listed = (
+        '[project.urls]\nRepository = "https://github.com/x/y"\nBook = "https://x.github.io/y/"\n'
+    )
     assert f'Repository = "{NEW}"' in address.readdress(listed, NEW)
     assert 'Book = "https://ada.github.io/unfolded/"' in address.readdress(listed, NEW)
 

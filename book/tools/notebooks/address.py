@@ -1,4 +1,4 @@
-"""Keep the repository's address in step with `_config.yml`, its one place (repository: url, branch).
+"""Keep the repository's address in step with `_config.yml`, its one place (repository: url).
 
     python -m book.tools.notebooks.address            write it into the notebooks and pages
     python -m book.tools.notebooks.address --check    change nothing; exit 1 where one is behind
@@ -48,7 +48,7 @@ def repository_url(config: Path = ROOT / "_config.yml") -> str:
 
 
 def library_source(config: Path = ROOT / "_config.yml") -> str:
-    """What pip installs the library from: the address, with @v1.0.0 where the branch is that tag."""
+    """What pip installs the library from: the address, with @v1.0.0 where that is the branch."""
     branch = _repository(config).get("branch") or MAIN
     return repository_url(config) + (f"@{branch}" if branch != MAIN else "")
 
@@ -127,9 +127,7 @@ def main() -> int:
     ]
     late = [path for path in files if update(path, source, write_it=not check)]
     for path in late:
-        print(
-            f"{path.name}: the address is {'not ' if check else ''}{source}{'' if check else ' now'}"
-        )
+        print(f"{path.name}: the address is {f'not {source}' if check else f'{source} now'}")
     return int(check and bool(late))
 
 
