@@ -79,9 +79,9 @@ VIEWS = {
 
 
 def pages() -> list[str]:
-    """All pages of the built book but the redirect at its root, as paths below the site."""
+    """All pages of the built book, as paths below the site."""
     found = sorted(path.relative_to(SITE).as_posix() for path in SITE.rglob("*.html"))
-    return [name for name in found if name != "index.html" and not name.startswith("_")]
+    return [name for name in found if not name.startswith("_")]
 
 
 @dataclass

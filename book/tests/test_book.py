@@ -28,9 +28,16 @@ def soup(name: str) -> BeautifulSoup:
 
 
 def test_the_book_has_its_pages():
-    wanted = {"index", "how-to-use", "notation", "glossary", "bibliography", "ladder", "about"}
-    assert {f"book/{name}.html" for name in wanted} <= set(PAGES)
+    wanted = {"how-to-use", "notation", "glossary", "bibliography", "ladder", "about"}
+    assert {"index.html", *(f"book/{name}.html" for name in wanted)} <= set(PAGES)
     assert len(CHAPTERS) == len(published()) > 0
+
+
+def test_the_landing_page_is_the_root_of_the_site(open_page):
+    page = open_page("")
+    assert page.inner_text("h1").startswith("Unrolled")
+    assert page.is_visible("text=The chain rule of language >> visible=true")
+    assert not page.query_selector("meta[http-equiv=refresh]")
 
 
 @pytest.mark.parametrize("view", VIEWS)

@@ -11,7 +11,7 @@ from book.tools.notebooks import ROOT, chapter_paths, published
 
 from rules_text import bibliography
 
-PAGES = ("README.md", "CONTRIBUTING.md", "book/index.md", "book/how-to-use.md", "book/about.md")
+PAGES = ("README.md", "CONTRIBUTING.md", "index.md", "book/how-to-use.md", "book/about.md")
 
 
 def listed() -> list[str]:
@@ -68,11 +68,11 @@ def test_every_source_of_the_bibliography_is_cited():
 
 
 def test_the_road_links_what_stands_and_counts_it():
-    page = "Two chapters stand, and more come.\n\n1. [A](../chapters/01_a.ipynb)\n2. B\n3. C\n"
+    page = "Two chapters stand, and more come.\n\n1. [A](chapters/01_a.ipynb)\n2. B\n3. C\n"
     stands = {"01_a": "A", "02_b": "B", "02b_more": "More"}
     assert road(page, stands) == (
-        "Three chapters stand, and more come.\n\n1. [A](../chapters/01_a.ipynb)\n"
-        "2. [B](../chapters/02_b.ipynb)\n   - 2b. [More](../chapters/02b_more.ipynb)\n3. C\n"
+        "Three chapters stand, and more come.\n\n1. [A](chapters/01_a.ipynb)\n"
+        "2. [B](chapters/02_b.ipynb)\n   - 2b. [More](chapters/02b_more.ipynb)\n3. C\n"
     )
     assert road(road(page, stands), stands) == road(page, stands)
     gone = road(road(page, stands), {"02_b": "B"})

@@ -1,4 +1,4 @@
-"""The road on the landing page, `book/index.md`: what stands is a link, and is counted.
+"""The road on the landing page, `index.md`: what stands is a link, and is counted.
 
 The numbered lines name all chapters that are planned. A line whose chapter stands becomes a link
 with the notebook's title; a further one of the same number (02b_smoothing) stands below it.
@@ -10,7 +10,7 @@ import re
 
 from book.tools.notebooks import ROOT, number, published, read
 
-TARGET = ROOT / "book" / "index.md"
+TARGET = ROOT / "index.md"
 COUNTED = re.compile(r"^(?:[A-Z][a-z]+(?:-[a-z]+)? chapters? stands?)\b", re.MULTILINE)
 _LINE = re.compile(
     r"^(\d+)\. (?:\[([^\]]*)\]\([^)]*\)|(.*))\n((?:   - \d+[a-z]\. .*\n)*)", re.MULTILINE
@@ -32,17 +32,15 @@ def road(text: str, titles: dict[str, str]) -> str:
     Raises ValueError for a chapter that no line is for, and where the count is missing.
     """
     if not COUNTED.search(text):
-        raise ValueError(
-            "book/index.md does not say how many chapters stand ('Two chapters stand')"
-        )
+        raise ValueError("index.md does not say how many chapters stand ('Two chapters stand')")
     lines = {match[1] for match in _LINE.finditer(text)}
     for stem in titles:
         if (n := number(stem).rstrip("abcdefgh")) not in lines:
-            raise ValueError(f"book/index.md has no line '{n}. …' for chapters/{stem}: add it")
+            raise ValueError(f"index.md has no line '{n}. …' for chapters/{stem}: add it")
 
     def renewed(match: re.Match[str]) -> str:
         n, title = match[1], match[2] or match[3]
-        links = {number(s): f"[{t}](../chapters/{s}.ipynb)" for s, t in sorted(titles.items())}
+        links = {number(s): f"[{t}](chapters/{s}.ipynb)" for s, t in sorted(titles.items())}
         more = [f"   - {k}. {link}\n" for k, link in links.items() if re.fullmatch(rf"{n}[a-z]", k)]
         return f"{n}. {links.get(n, title)}\n" + "".join(more)
 
