@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import FrozenInstanceError, fields
 
 import pytest
@@ -102,6 +103,40 @@ def test_weights_of_gpt_j_and_qwen_by_their_biases(transformers, counts):
     assert counts["Qwen2.5 7B"] + 28 * (3584 + 2 * 4 * 128) == 7_615_616_512
 
 
+def test_what_the_files_hold_comes_out_exactly(counts):
+    said = {n: re.findall(r"files hold ([\d,]+)", row.miss) for n, row in ARCHITECTURES.items()}
+    holding = {name: found for name, found in said.items() if found}
+    assert holding == {name: [f"{counts[name]:,}"] for name in ("LLaMA 65B", "Llama 2 70B")}
+
+
+# --- what no count tells: a second writing from the papers ---------------------------------------
+
+VOCABULARY_AND_CONTEXT = {
+    "GPT-1": (40_478, 512), "GPT-2": (50_257, 1024), "GPT-3": (50_257, 2048), "T5": (32_128, 512),
+    "PanGu": (40_000, 1024), "Jurassic": (256_000, 2048), "Gopher": (32_000, 2048),
+    "GPT-J": (50_400, 2048), "MT-NLG": (50_257, 2048), "Chinchilla": (32_000, 2048),
+    "LaMDA": (32_000, 1024), "PaLM": (256_000, 2048), "OPT": (50_272, 2048),
+    "BLOOM": (250_880, 2048), "GLM": (150_528, 2048), "Galactica": (50_000, 2048),
+    "LLaMA": (32_000, 2048), "Llama 2": (32_000, 4096), "Mistral": (32_000, 8192),
+    "Llama 3": (128_256, 8192), "Gemma 2": (256_128, 8192), "Qwen2.5": (152_064, 32_768),
+    "OLMo 2": (100_352, 4096),
+}  # fmt: skip
+
+
+@every_row
+def test_vocabulary_and_context_are_the_papers(name):
+    (written,) = (both for of, both in VOCABULARY_AND_CONTEXT.items() if name.startswith(of))
+    config = ARCHITECTURES[name].config
+    assert (config.vocab_size, config.context_length) == written
+
+
+@every_row
+def test_tokens_and_operations_have_at_most_three_digits(name):
+    row = ARCHITECTURES[name]
+    for number in (row.tokens, row.compute):
+        assert number is None or float(f"{number:.3g}") == number
+
+
 # --- published configurations that the library `transformers` has as its defaults ----------------
 
 
@@ -177,7 +212,8 @@ def test_a_count_is_printed_as_the_paper_prints_it(count, like, expected):
 def test_a_row_is_whole(name):
     row = ARCHITECTURES[name]
     assert 2018 <= row.year <= 2024
-    assert "(20" in row.source
+    published = 2023 if name == "GLM-130B" else row.year  # its paper came after the model
+    assert f"({published}" in row.source
     for sentence in (row.miss, row.note):
         assert sentence == "" or sentence.endswith(".")
     assert row.compute is None or row.tokens is None or row.compute > row.tokens

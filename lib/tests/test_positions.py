@@ -140,6 +140,12 @@ def test_buckets_by_hand():
     assert bias.bucket(torch.tensor(list(expected))).tolist() == list(expected.values())
 
 
+def test_one_exact_bucket_leaves_the_first_distance_by_itself():
+    """3 buckets, 1 exact; then 1 + ⌊2 · log(d) / log(3)⌋: 1 begins one, 2 the last."""
+    bias = RelativeBias(1, n_buckets=3, max_distance=3)
+    assert bias.bucket(torch.arange(5)).tolist() == [0, 1, 2, 2, 2]
+
+
 def test_two_directions_have_buckets_of_their_own():
     bias = RelativeBias(1, n_buckets=8, max_distance=16, bidirectional=True)
     behind = torch.arange(-20, 21)

@@ -55,6 +55,12 @@ def test_logits_are_those_of_transformers(transformers, tied):
     assert_close(logits, theirs(x).logits.double(), rtol=0, atol=2e-5)  # norms in float32 there
 
 
+def test_head_and_embedding_are_one_matrix_unless_asked_otherwise():
+    ours, untied = model(), model(tie_embeddings=False)
+    assert ours.head.weight is ours.embedding.weight
+    assert untied.head.weight is not untied.embedding.weight
+
+
 def test_it_is_causal_and_reads_in_pieces():
     ours, x = model(), tokens()
     check_causal(ours, x)
