@@ -223,6 +223,17 @@ def test_the_configuration_is_the_one_place(tmp_path):
         address.repository_url(config)
 
 
+def test_no_other_file_names_the_address():
+    """Or `make address` would leave the old one in it."""
+    known = {*address.PAGES, *chapter_paths(), ROOT / "_config.yml"}
+    url = address.repository_url().removeprefix("https://")
+    pages = address._pages(url.partition("/")[2])
+    command = ["git", "grep", "-l", "-I", "-e", url, "-e", pages]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert found.returncode in (0, 1), found.stderr
+    assert {ROOT / name for name in found.stdout.splitlines()} <= known
+
+
 def test_notebooks_and_readme_are_in_step_with_the_configuration():
     program = [sys.executable, "-m", "book.tools.notebooks.address", "--check"]
     done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True)

@@ -37,6 +37,17 @@ _CLONE = re.compile(
 )
 _SOURCE = re.compile(r"git\+https://[^\s#\"]+(?=#subdirectory=lib)")
 MAIN = "main"
+PAGES = tuple(
+    ROOT / name
+    for name in (
+        "README.md",
+        "CITATION.cff",
+        "book/how-to-use.md",
+        "lib/README.md",
+        "lib/pyproject.toml",
+        "lib/unrolled/teaching/coursework/address.py",
+    )
+)
 
 
 def repository_url(config: Path = ROOT / "_config.yml") -> str:
@@ -116,18 +127,10 @@ def main() -> int:
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
     source = library_source()
-    files = [
-        *chapter_paths(),
-        ROOT / "README.md",
-        ROOT / "CITATION.cff",
-        ROOT / "lib" / "README.md",
-        ROOT / "lib" / "pyproject.toml",
-        ROOT / "book" / "how-to-use.md",
-        ROOT / "lib" / "unrolled" / "teaching" / "coursework" / "address.py",
-    ]
-    late = [path for path in files if update(path, source, write_it=not check)]
+    late = [path for path in (*chapter_paths(), *PAGES) if update(path, source, write_it=not check)]
+    said = f"not {source}" if check else f"{source} now"
     for path in late:
-        print(f"{path.name}: the address is {f'not {source}' if check else f'{source} now'}")
+        print(f"{path.relative_to(ROOT)}: the address is {said}")
     return int(check and bool(late))
 
 
