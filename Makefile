@@ -184,6 +184,10 @@ test-wheel: .venv/.ready ## Build wheel and source archive into _build/dist, ins
 test-browser: .venv/.ready html browser ## The built book in a real browser, and its Python in node (SCREENSHOTS=1: pictures)
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder book/tests
 
+.PHONY: check-links
+check-links: .venv/.ready ## Ask whether the book's links to other sites still lead anywhere (needs the internet)
+	@$(BIN)/jupyter-book build . --builder linkcheck --path-output _build/links --keep-going -q
+
 .PHONY: bench
 bench: .venv/.ready ## Benchmarks, side by side in one run, as ratios
 	@for file in lib/benchmarks/*.py; do $(BIN)/python $$file; done
