@@ -4,7 +4,8 @@
     python -m book.tools.notebooks.compare 10 15          some
     python -m book.tools.notebooks.compare --shard 1/3    a third of them, for a job beside others
 
-Two chapters run side by side, the longest first, so that none runs alone for long at the end.
+Two chapters run side by side, the longest first, so that none runs alone for long at the end. The
+run lists the slowest chapters, and fails where one is over its budget (`book.tools.verify.cpu`).
 """
 
 from __future__ import annotations
@@ -19,17 +20,25 @@ from pathlib import Path
 from book.tools.notebooks import ROOT, chapter_paths
 from book.tools.notebooks.colab import longest_first, shard
 
+BUDGET = 40  # CPU seconds of a chapter
 
-def compare(chapters: list[Path], more: Mapping[str, str] | None = None, timeout: int = 120) -> int:
+
+def compare(
+    chapters: list[Path],
+    more: Mapping[str, str] | None = None,
+    timeout: int = 120,
+    budget: float = BUDGET,
+) -> int:
     """The exit code of comparing the chapters, with more variables in the environment.
 
-    timeout: seconds for one cell.
+    timeout: seconds for one cell; budget: CPU seconds for one chapter.
     """
     command = [
         *(sys.executable, "-m", "pytest", "-q", "--nbval", "--nbval-current-env"),
         *("--nbval-sanitize-with", "chapters/tests/sanitize.cfg", "-p", "no:cacheprovider"),
         *(f"--nbval-cell-timeout={timeout}", "-n", "2", "--dist", "loadscope"),
-        *("--no-loadscope-reorder", *map(str, longest_first(chapters))),
+        *("--no-loadscope-reorder", "-p", "book.tools.verify.cpu", f"--cpu-budget={budget}"),
+        *map(str, longest_first(chapters)),
     ]
     environment = os.environ | {"UNROLLED_STATIC": "1"} | (more or {})
     return subprocess.run(command, cwd=ROOT, env=environment).returncode

@@ -11,6 +11,7 @@ older one's instructions; elsewhere the two runs with them say nothing new.
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 
@@ -48,7 +49,7 @@ def main() -> int:
         for threads in (1, 2):
             begin = time.monotonic()
             fixed = {f"{name}_NUM_THREADS": str(threads) for name in ("OMP", "MKL", "OPENBLAS")}
-            code = compare(chapters, more | fixed, CELL_TIMEOUT)
+            code = compare(chapters, more | fixed, CELL_TIMEOUT, budget=math.inf)
             seconds = time.monotonic() - begin
             what = f"{name}, {threads} thread{'s' if threads > 1 else ''}"
             results[what] = f"{'FAILED' if code else 'passed'} in {seconds:.0f} s"
