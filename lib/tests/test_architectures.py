@@ -130,6 +130,18 @@ def test_vocabulary_and_context_are_the_papers(name):
     assert (config.vocab_size, config.context_length) == written
 
 
+def test_which_rotations_are_slower_than_usual():
+    slow = {
+        name: row.config.rope_theta
+        for name, row in ARCHITECTURES.items()
+        if row.config.rope_theta != 10_000
+    }
+    assert slow == {
+        "Llama 3 8B": 500_000, "Llama 3 405B": 500_000, "Qwen2.5 7B": 1_000_000,
+        "OLMo 2 7B": 500_000,
+    }  # fmt: skip
+
+
 @every_row
 def test_tokens_and_operations_have_at_most_three_digits(name):
     row = ARCHITECTURES[name]

@@ -203,6 +203,17 @@ def test_a_block_loads_alone(transformers, case, where):
         close(block.state_dict()[name], expected, 0)
 
 
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+def test_a_block_of_either_side_loads_alone(transformers, side):
+    theirs, configuration = reference(transformers, "t5 relu")
+    whole, decodes = ours_like(theirs, configuration, "t5"), side == "decoder"
+    layer = theirs.base_model.get_submodule(f"{side}.block")[1]
+    block = Block(whole.config.replace(vocab_size=None), causal=decodes, cross=decodes).double()
+    load(block, layer.state_dict(), "t5")
+    for name, expected in getattr(whole, side).blocks[1].state_dict().items():
+        close(block.state_dict()[name], expected, 0)
+
+
 def test_a_run_of_fifty_steps_keeps_the_loss_of_the_reference(transformers):
     """AdamW in single precision from the same weights, on the same batches, without dropout."""
     off = {"attn_pdrop": 0.0, "embd_pdrop": 0.0, "resid_pdrop": 0.0}
@@ -245,6 +256,16 @@ def test_presets_are_the_references_configurations(transformers, family, name, c
     ours, known = config_from(theirs, family), PRESETS[expected]
     rates = ("dropout", "attention_dropout", "residual_dropout", "embedding_dropout")
     assert ours == known.replace(**{name: getattr(ours, name) for name in (*rates, "init_std")})
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_a_configuration_leaves_out_is_what_theirs_is_then(transformers, family):
+    """Files of old leave out whatever had its default."""
+    class_of = {case[0]: case[1] for case in CASES.values()}
+    whole = getattr(transformers, f"{class_of[family]}Config")().to_dict()
+    sizes = {name for small in SMALL.values() for name in small}
+    short = {name: whole[name] for name in sizes & whole.keys()}
+    assert config_from(short, family) == config_from(whole, family)
 
 
 def test_each_rate_of_dropout_is_taken_over():

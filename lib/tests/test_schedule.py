@@ -172,11 +172,14 @@ def test_betas_and_momentum_reach_the_optimizer():
 
 def test_half_precision_is_chosen_where_the_device_has_it(monkeypatch):
     cpu, cuda = torch.device("cpu"), torch.device("cuda")
-    auto, bf16 = (FitConfig(n_steps=7, lr=0.1, precision=p) for p in ("auto", "bf16"))
-    assert (auto.uses_bf16(cpu), bf16.uses_bf16(cpu)) == (False, True)
+    auto, bf16, off = (
+        FitConfig(n_steps=7, lr=0.1, precision=choice) for choice in ("auto", "bf16", "off")
+    )
+    assert [choice.uses_bf16(cpu) for choice in (auto, bf16, off)] == [False, True, False]
     for has_it in (True, False):
         monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda has_it=has_it, **_: has_it)
         assert auto.uses_bf16(cuda) == has_it
+        assert not off.uses_bf16(cuda)
     with pytest.raises(ValueError, match="precision is 'bf16', and cuda has no bfloat16"):
         bf16.uses_bf16(cuda)
 

@@ -150,6 +150,13 @@ def test_svd_is_numpy_s_up_to_signs(power):
     np.testing.assert_array_equal(found, vectors.svd_vectors(table, 5, power=power))
 
 
+def test_the_usual_power_is_a_half():
+    table = np.random.default_rng(0).normal(size=(13, 11))
+    np.testing.assert_array_equal(
+        vectors.svd_vectors(table, 5), vectors.svd_vectors(table, 5, power=0.5)
+    )
+
+
 def test_full_power_keeps_the_inner_products_of_a_table_of_low_rank():
     rng = np.random.default_rng(1)
     table = rng.normal(size=(11, 3)) @ rng.normal(size=(3, 7))

@@ -28,7 +28,7 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
     "bert": {"activation": "gelu", "norm_eps": 1e-12, "n_token_types": 2, "dropout": 0.1},
     "gpt2": {"activation": "gelu_new", "dropout": 0.1},
     "openai-gpt": {"activation": "gelu", "dropout": 0.1},
-    "opt": {"activation": "relu", "dropout": 0.1},
+    "opt": {"activation": "relu", "dropout": 0.1, "attention_dropout": 0.0},
     "bloom": {"activation": "gelu_new", "context_length": 2048},
     "llama": {"activation": "silu", "norm_eps": 1e-6, "tie_embeddings": False},
     "t5": {"context_length": 512, "norm_eps": 1e-6, "dropout": 0.1, "bias": False},
