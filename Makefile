@@ -159,6 +159,12 @@ test-colab: .venv/.ready .venv-colab/.ready ## With Colab's versions and the lib
 test-colab-all: .venv/.ready .venv-colab/.ready ## The same with all cells of all chapters; writes the record of it
 	$(BIN)/python -m book.tools.notebooks.colab --all
 
+.PHONY: test-newest test-oldest
+test-newest: .venv/.ready sandbox ## Library and chapters with the newest versions that are allowed (long; UV_TORCH_BACKEND=cpu: torch too)
+	$(BIN)/python -m book.tools.verify.versions newest $(ONLY)
+test-oldest: .venv/.ready sandbox ## The library with the oldest versions that are allowed
+	$(BIN)/python -m book.tools.verify.versions oldest $(ONLY)
+
 .PHONY: test-processors
 test-processors: .venv/.ready ## Compare the chapters as on an older processor, with one thread and two (long)
 	$(BIN)/python -m book.tools.notebooks.processors $(ONLY)
