@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 from unrolled.models.architectures import ARCHITECTURES, printed, tiny
-from unrolled.models.transformer_config import TransformerConfig
+from unrolled.models.transformer_config import PRESETS, TransformerConfig
 from unrolled.training.cost import MODELS, counted, flops, parameters
 
 every_row = pytest.mark.parametrize("name", ARCHITECTURES)
@@ -128,6 +128,13 @@ def test_vocabulary_and_context_are_the_papers(name):
     (written,) = (both for of, both in VOCABULARY_AND_CONTEXT.items() if name.startswith(of))
     config = ARCHITECTURES[name].config
     assert (config.vocab_size, config.context_length) == written
+
+
+def test_contexts_of_the_presets():
+    assert {name: config.context_length for name, config in PRESETS.items()} == {
+        "transformer-2017": 512, "bert-base": 512, "gpt2": 1024, "gpt3": 2048, "llama-7b": 2048,
+        "llama2-70b": 4096, "t5-small": 512,
+    }  # fmt: skip
 
 
 def test_which_rotations_are_slower_than_usual():

@@ -170,10 +170,11 @@ def test_check_config_names_all_differences_and_absent_settings():
 
 def test_contents_come_back_as_they_were_saved(tmp_path):
     contents = {"x": torch.randn(3, 5, dtype=torch.float64), "n": 3, "t": (1, [None, "ä"], {})}
-    checkpoint.save(tmp_path / "new" / "c", contents, config=CONFIG)  # the folder is made
-    assert same(checkpoint.load(tmp_path / "new" / "c", config=dict(CONFIG)), contents)
+    path = tmp_path / "new" / "folders" / "c"
+    checkpoint.save(path, contents, config=CONFIG)  # the folders are made
+    assert same(checkpoint.load(path, config=dict(CONFIG)), contents)
     with pytest.raises(ValueError, match=r"lr: 0.1 in the file, 0.5 now"):
-        checkpoint.load(tmp_path / "new" / "c", config=CONFIG | {"lr": 0.5})
+        checkpoint.load(path, config=CONFIG | {"lr": 0.5})
 
 
 KILLER = """
