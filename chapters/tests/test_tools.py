@@ -225,7 +225,7 @@ def test_the_configuration_is_the_one_place(tmp_path):
 
 def test_no_other_file_names_the_address():
     """Or `make address` would leave the old one in it."""
-    known = {*address.PAGES, *chapter_paths(), ROOT / "_config.yml"}
+    known = {*address.PAGES, *chapter_paths(), ROOT / "_config.yml", Path(__file__)}
     url = address.repository_url().removeprefix("https://")
     pages = address._pages(url.partition("/")[2])
     command = ["git", "grep", "-l", "-I", "-e", url, "-e", pages]
