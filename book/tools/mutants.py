@@ -46,7 +46,7 @@ LIBRARY = ("models", "training")
 APART = ("test_experiments", "test_behaviour", "test_sandbox", "test_package", "test_figures")
 ENOUGH = 60  # seconds of the tests that run the changed statement, the quickest first
 LIMIT, FACTOR = 30, 5  # seconds, and times the usual time: a mutant may run forever
-LIMIT_OF_A_FILE = 200
+LIMIT_OF_A_FILE, LIMIT_OF_A_MEASURE = 200, 900
 NO_TESTS, BROKEN = 5, 70  # exit codes: pytest's, and our own where it could not run at all
 _DATES = itertools.count(int(time.time()), 2)
 
@@ -208,35 +208,42 @@ def measure(tree: Path, test_file: str, into: Path) -> int:
     watch.start()
     code = run_tests(tree, [test_file], Measure(watch, seconds))
     watch.stop()
-    data, lines = watch.get_data(), {}
-    for path in data.measured_files():
-        file = str(Path(path).relative_to(tree / "lib/unrolled"))
-        by_line = data.contexts_by_lineno(path)
+    data, lines, read = watch.get_data(), {}, {}
+    for path in map(Path, data.measured_files()):
+        file = str(path.relative_to(tree / "lib/unrolled"))
+        by_line = data.contexts_by_lineno(str(path))
         lines[file] = {line: sorted(c for c in found if c) for line, found in by_line.items()}
+        read[file] = digest(path)
     if code == 0:
-        into.write_text(json.dumps({"seconds": seconds, "lines": lines}))
+        into.write_text(json.dumps({"seconds": seconds, "lines": lines, "read": read}))
     return code
 
 
+def digest(path: Path) -> str:
+    """What tells whether a file has changed; "" where there is none."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12] if path.exists() else ""
+
+
+def is_fresh(kept: Path, tree: Path) -> bool:
+    """Whether a test file was measured, and all that it ran is still the same."""
+    if not kept.exists():
+        return False
+    read = json.loads(kept.read_text())["read"]
+    return all(digest(tree / "lib/unrolled" / file) == was for file, was in read.items())
+
+
 def coverage_map(tree: Path, work: Path) -> dict[str, dict]:
-    """Each test file's seconds and lines, from the last run where nothing has changed."""
-    source = hashlib.sha256()
-    for name in LIBRARY:
-        for path in sorted((tree / "lib/unrolled" / name).rglob("*.py")):
-            source.update(path.read_bytes())
-    maps = {}
+    """Each test file's seconds and lines; kept until it, or what it runs, has changed."""
+    maps, log = {}, work / "map.log"
     (work / "maps").mkdir(exist_ok=True)
     for path in sorted((tree / "lib/tests").glob("test_*.py")):
-        text = path.read_text("utf8")
+        text, test = path.read_text("utf8"), f"lib/tests/{path.name}"
         if not any(f"unrolled.{name}" in text for name in LIBRARY) or path.name.startswith(APART):
             continue
-        tag = hashlib.sha256(source.digest() + text.encode()).hexdigest()[:12]
-        kept = work / "maps" / f"{path.stem}-{tag}.json"
-        if not kept.exists():
+        kept = work / "maps" / f"{path.stem}-{digest(path)}.json"
+        if not is_fresh(kept, tree):
             start = time.monotonic()
-            test = f"lib/tests/{path.name}"
-            log = work / "map.log"
-            if in_a_child(partial(measure, tree, test, kept), log, 900) != 0:
+            if in_a_child(partial(measure, tree, test, kept), log, LIMIT_OF_A_MEASURE) != 0:
                 raise RuntimeError(f"{test} fails without a mutant\n{log.read_text()[-2000:]}")
             print(f"{test}: {time.monotonic() - start:.0f} s", flush=True)
         maps[path.name] = json.loads(kept.read_text())

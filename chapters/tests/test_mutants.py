@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -88,6 +89,19 @@ def test_a_child_gives_its_exit_code(tmp_path, code, work):
 
 def test_a_child_that_runs_too_long_is_ended(tmp_path):
     assert mutants.in_a_child(lambda: time.sleep(60) or 0, tmp_path / "log", 0.2) is None
+
+
+def test_a_measurement_is_kept_until_what_it_ran_has_changed(tmp_path):
+    kept, module = tmp_path / "kept.json", tmp_path / "lib/unrolled/models/double.py"
+    module.parent.mkdir(parents=True)
+    module.write_text(SOURCE)
+    assert not mutants.is_fresh(kept, tmp_path)
+    kept.write_text(json.dumps({"read": {"models/double.py": mutants.digest(module)}}))
+    assert mutants.is_fresh(kept, tmp_path)
+    module.write_text(SOURCE.replace("2 * x", "3 * x"))
+    assert not mutants.is_fresh(kept, tmp_path)
+    module.unlink()
+    assert not mutants.is_fresh(kept, tmp_path)
 
 
 def test_a_module_put_twice_within_a_second_is_not_taken_for_the_first(tmp_path):

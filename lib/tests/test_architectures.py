@@ -103,6 +103,14 @@ def test_weights_of_gpt_j_and_qwen_by_their_biases(transformers, counts):
     assert counts["Qwen2.5 7B"] + 28 * (3584 + 2 * 4 * 128) == 7_615_616_512
 
 
+@pytest.mark.parametrize("name", [n for n, r in ARCHITECTURES.items() if r.miss.startswith("Cut")])
+def test_what_is_said_to_be_cut_comes_out_when_it_is_cut(name, counts):
+    like = ARCHITECTURES[name].parameters
+    assert like.endswith("B")
+    digit = 10 ** (9 - len(like[:-1].partition(".")[2]))  # what one in the last digit stands for
+    assert printed(counts[name] // digit * digit, like) == like
+
+
 def test_what_the_files_hold_comes_out_exactly(counts):
     said = {n: re.findall(r"files hold ([\d,]+)", row.miss) for n, row in ARCHITECTURES.items()}
     holding = {name: found for name, found in said.items() if found}
