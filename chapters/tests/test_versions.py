@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from book.tools.verify import versions
 
@@ -50,11 +48,11 @@ def test_what_broke_is_told_by_package():
 
 
 @pytest.mark.parametrize(("which", "how"), [("newest", "highest"), ("oldest", "lowest-direct")])
-def test_torch_goes_first_and_the_rest_is_resolved(which, how, monkeypatch):
+def test_torch_goes_first_and_the_rest_is_resolved(which, how, monkeypatch, tmp_path):
     asked = []
     monkeypatch.setattr(versions.Environment, "_uv", lambda self, *words: asked.append(words))
     pins = versions.tested()
-    versions.Environment(Path("nowhere"), which, f"torch=={pins['torch']}")
+    versions.Environment(tmp_path, which, f"torch=={pins['torch']}")
     made, torch, rest = asked
     assert made[0] == "venv"
     assert torch[-1] == f"torch=={pins['torch']}"

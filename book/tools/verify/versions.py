@@ -7,8 +7,9 @@
 Both install into an environment that is thrown away: the newest or the oldest versions that
 lib/pyproject.toml allows. torch stays the tested one, unless UV_TORCH_BACKEND tells uv which builds
 to take (cpu), or `--torch` which version. Chapters run lax: a cell may print something else, but
-it may not fail, and its assertions are asserted. When something breaks, each package in turn is set
-back to its tested version, and what passes then broke by that package.
+it may not fail, and its assertions are asserted. Warnings fail nothing here; pytest lists them.
+When something breaks, each package in turn is set back to its tested version, and what passes then
+broke by that package.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class Environment:
 
     def __init__(self, folder: Path, which: str, torch: str) -> None:
         self.python = folder / "bin" / "python"
+        folder.chmod(0o755)  # the sandbox's other user reads it
         self._uv("venv", "--quiet", "--python", sys.executable, str(folder))
         how = ["--resolution", {"newest": "highest", "oldest": "lowest-direct"}[which]]
         tools = [f"{name}=={tested()[name]}" if which == "oldest" else name for name in TOOLS]
@@ -73,7 +75,7 @@ class Environment:
         with tempfile.TemporaryDirectory() as cache:
             command = [
                 *(str(self.python), "-m", "pytest", "-q", "--tb=short", "-o", f"cache_dir={cache}"),
-                *("-n", "2", "--dist", "loadscope", "--no-loadscope-reorder"),
+                *("-W", "default", "-n", "2", "--dist", "loadscope", "--no-loadscope-reorder"),
                 *("--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=600", *targets),
             ]
             environment = os.environ | {"UNROLLED_STATIC": "1"}
