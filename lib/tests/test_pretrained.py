@@ -466,6 +466,7 @@ def test_a_family_goes_into_a_model_of_its_form():
     for changes, message in (
         ({"norm_first": False}, "gpt2 has norm_first=True, not False"),
         ({"position": "alibi"}, "gpt2 has position='learned', not 'alibi'"),
+        ({"position": "rotary"}, "gpt2 has position='learned', not 'rotary'"),
     ):
         other = TransformerLM(model.config.replace(**changes))
         with pytest.raises(ValueError, match=message):
