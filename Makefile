@@ -105,6 +105,10 @@ html: .venv/.ready _build/.whole ## Build the web book into _build/html, warning
 	  { rm -rf _build/.doctrees; exit 1; }
 	@echo "html: the pages are in _build/html"
 
+.PHONY: site
+site: .venv/.ready html browser ## One folder for any static host, _build/site (BOOK_URL=https://example.org/book/)
+	@$(BIN)/python -m book.tools.site
+
 .PHONY: book
 book: html ## Build the book, serve it, print its address (PORT=, OPEN=0)
 	@PORT=$(PORT) OPEN=$(OPEN) $(BIN)/python -m book.tools.serve
@@ -240,7 +244,7 @@ results: .venv/.ready ## Run the recorded experiments again (ONLY=ladder_ngram f
 	@$(MAKE) --no-print-directory pages
 
 .PHONY: pages
-pages: .venv/.ready ## Write the generated parts of the landing page and of the ladder, and the model in the page
+pages: .venv/.ready ## Write what is generated: the landing page, the ladder, errata, the model in the page
 	@$(BIN)/python -m book.tools.generate
 
 .PHONY: corpora

@@ -1,4 +1,4 @@
-"""The built book, served from here and read by one real browser.
+"""The built book, served from here under a sub-path and read by one real browser.
 
 A page is visited once in each of three views (desktop, dark, phone); what the tests ask about is
 noted down during the visit, and what they try by hand they try on the page that is still open. With
@@ -12,12 +12,13 @@ import functools
 import gzip
 import http.server
 import os
+import re
 import shutil
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import axe_playwright_python
 import pytest
@@ -98,8 +99,8 @@ class Visit:
 
     @property
     def files(self) -> list[Path]:
-        asked = (SITE / urlsplit(url).path.lstrip("/") for url in dict.fromkeys(self.requests))
-        return [path for path in asked if path.is_file()]
+        asked = (file_at(url) for url in dict.fromkeys(self.requests))
+        return [path for path in asked if path and path.is_file()]
 
     @property
     def kilobytes(self) -> float:
@@ -116,7 +117,40 @@ def _weight(path: Path) -> int:
     )  # fmt: skip
 
 
+@functools.cache
+def base() -> str:
+    """The path that the built book expects to lie at, with slashes: /unrolled/ on GitHub Pages."""
+    home = (SITE / "index.html").read_text("utf8")
+    return urlsplit(re.search(r'rel="canonical" href="([^"]+)"', home)[1]).path
+
+
+def file_at(url: str) -> Path | None:
+    """The file of the built book that an address asks for; None outside its path."""
+    path = unquote(urlsplit(url).path)
+    return SITE / path.removeprefix(base()) if path.startswith(base()) else None
+
+
 class Quiet(http.server.SimpleHTTPRequestHandler):
+    """A host of static files, as GitHub Pages is one: the book lies below a path, with its 404."""
+
+    def translate_path(self, path: str) -> str:
+        found = file_at(path)
+        if found and (found / "index.html").is_file():
+            found /= "index.html"
+        return str(found or SITE / "nothing lies outside the book's path")
+
+    def send_error(self, code: int, *args: object, **options: object) -> None:
+        lost = SITE / "404.html"
+        if code != 404 or not lost.is_file():
+            super().send_error(code, *args, **options)
+            return
+        body = lost.read_bytes()
+        self.send_response(code)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
     def log_message(self, *args: object) -> None:
         pass
 
@@ -146,17 +180,23 @@ def _size(name: str) -> int:
     return (SITE / name).stat().st_size if name != "others" else 0
 
 
+@contextlib.contextmanager
+def served(handler: type[http.server.BaseHTTPRequestHandler] = Quiet) -> Iterator[str]:
+    """Serve the built book; the address of its landing page, without the slash at the end."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}{base().rstrip('/')}"
+        server.shutdown()
+        thread.join()
+
+
 @pytest.fixture(scope="session")
 def address() -> Iterator[str]:
     if not (SITE / "search.html").exists():
         pytest.fail(f"no built book in {SITE}; build it with: make html")
-    handler = functools.partial(Quiet, directory=SITE)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with served() as at:
+        yield at
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import gzip
 import http.server
 import json
@@ -11,7 +10,7 @@ import threading
 from typing import ClassVar
 
 import pytest
-from conftest import AXE, SITE, VIEWS, Quiet, pages
+from conftest import AXE, SITE, VIEWS, Quiet, file_at, pages, served
 from unrolled.teaching import exercises
 from unrolled.teaching.check import examine
 
@@ -451,8 +450,8 @@ class AsPages(Quiet):
     unpacks = False
 
     def do_GET(self):
-        path = SITE / self.path.split("?")[0].lstrip("/")
-        if not path.is_file():
+        path = file_at(self.path)
+        if not path or not path.is_file():
             self.send_error(404)
             return
         body, kind = path.read_bytes(), self.types.get(path.suffix)
@@ -476,11 +475,9 @@ class Unpacking(AsPages):
 
 @pytest.mark.parametrize("handler", [AsPages, Unpacking])
 def test_it_runs_from_a_host_of_static_files(handler, open_fresh):
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(handler)) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        page = open_fresh(at=f"http://127.0.0.1:{server.server_port}")
+    with served(handler) as at:
+        page = open_fresh(at=at)
         assert "all 5 tests" in solve(page, BITS, RIGHT, "passed")
-        server.shutdown()
 
 
 def test_a_part_that_came_cut_short_is_asked_for_again(open_fresh):
@@ -506,11 +503,9 @@ def test_a_part_that_came_cut_short_is_asked_for_again(open_fresh):
             self.end_headers()
             self.wfile.write(body)
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), CutShort) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        page = open_fresh(at=f"http://127.0.0.1:{server.server_port}")
+    with served(CutShort) as at:
+        page = open_fresh(at=at)
         assert "all 5 tests" in solve(page, BITS, RIGHT, "passed")
-        server.shutdown()
     assert len(asked) == 2
 
 
