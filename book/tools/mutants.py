@@ -43,6 +43,7 @@ from pathlib import Path
 from book.tools.notebooks import ROOT
 
 LIBRARY = ("models", "training")
+DEFAULTS = "lib/tests/test_defaults.py"
 APART = ("test_experiments", "test_behaviour", "test_sandbox", "test_package", "test_figures")
 ENOUGH = 60  # seconds of the tests that run the changed statement, the quickest first
 LIMIT, FACTOR = 30, 5  # seconds, and times the usual time: a mutant may run forever
@@ -53,7 +54,7 @@ _DATES = itertools.count(int(time.time()), 2)
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change of one file: what the statement on `line` was and what became of it."""
+    """One change of one file: what its line was, and what it became."""
 
     file: str
     line: int
@@ -275,8 +276,9 @@ def statement(source: str, line: int) -> tuple[int, int] | None:
 def tests_for(mutant: Mutant, original: str, maps: dict) -> tuple[dict[str, float], list[str]]:
     """The tests that run the changed statement, with their seconds; the files to run after them.
 
-    Where the statement runs at import only, these are the tests of the module. At most a minute of
-    them is taken, the quickest first, but all of the file that is named after the module.
+    Where the statement runs at import only, these are the tests of the module, and after them those
+    of all modules' defaults. At most a minute of them is taken, the quickest first, but all of the
+    file that is named after the module.
     """
     span, hit, files = statement(original, mutant.line), {}, {}
     own = f"lib/tests/test_{Path(mutant.file).stem}.py"
@@ -295,7 +297,9 @@ def tests_for(mutant: Mutant, original: str, maps: dict) -> tuple[dict[str, floa
         if spent < ENOUGH or test.startswith(own):
             exact[test] = hit[test]
     after = [own] if own in files else []
-    return exact, after if exact else sorted(files, key=files.get)
+    if not exact:
+        after = sorted(files, key=files.get)
+    return exact, after if span else [*after, DEFAULTS]
 
 
 def verdict(mutant: Mutant, original: str, tree: Path, maps: dict, work: Path) -> str:
