@@ -1,9 +1,10 @@
-"""Links that read well everywhere: ``cite:key`` and ``term:slug``.
+"""Links to a source or a term: ``cite:key`` and ``term:slug``, or the published page's address.
 
 A chapter is read in Jupyter, in Colab and in the web book, so it holds plain Markdown only:
-``[Shannon (1948)](cite:shannon1948)`` and ``[**perplexity**](term:perplexity)``. Here such a link
-becomes one to the bibliography or the glossary, with the reference or the definition as its title.
-A key that neither page knows is a warning, and the book is built with warnings as errors.
+``[Shannon (1948)](cite:shannon1948)`` and ``[**perplexity**](term:perplexity)``, on disk with
+whole addresses (``book/tools/notebooks/links.py``). Here such a link becomes one to the
+bibliography or the glossary, with the reference or the definition as its title. A key that neither
+page knows is a warning, and the book is built with warnings as errors.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from sphinx.util import logging
 
 LOG = logging.getLogger(__name__)
 GLOSSARY = "book/glossary"
+WHOLE = re.compile(r"^https?://.*/book/(?:bibliography|glossary)\.html#(cite|term)-")
 
 
 def slug(text: str) -> str:
@@ -56,7 +58,7 @@ def sources(app: Sphinx) -> dict[str, tuple[str, str, str]]:
 def resolve(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     known = {"cite": sources(app), "term": terms(app)}
     for node in doctree.findall(nodes.reference):
-        scheme, _, key = node.get("refuri", "").partition(":")
+        scheme, _, key = WHOLE.sub(r"\1:", node.get("refuri", "")).partition(":")
         if scheme not in known:
             continue
         if key not in known[scheme]:

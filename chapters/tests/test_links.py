@@ -5,10 +5,16 @@ from __future__ import annotations
 import re
 from urllib.parse import urlsplit
 
+import nbformat
 import pybtex.database
 import pytest
 from book.extensions import link_check
-from book.tools.notebooks import ROOT, chapter_paths, read
+from book.tools.notebooks import ROOT, address, chapter_paths, read, write
+from book.tools.notebooks.links import PLACES, short, whole
+from book.tools.notebooks.links import pages as published_pages
+from bs4 import BeautifulSoup
+from nbconvert import HTMLExporter
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from chapter import without_fences
 
@@ -131,3 +137,53 @@ def test_of_a_doi_is_asked_whether_it_is_registered():
     asked = link_check.registered(None, "https://doi.org/10.1162/neco.1997.9.8.1735")
     assert asked == "https://doi.org/api/handles/10.1162/neco.1997.9.8.1735"
     assert link_check.registered(None, "https://d2l.ai") is None
+
+
+def test_links_to_sources_and_terms_work_outside_the_book_too():
+    markdown = "See [Shannon (1948)](cite:shannon1948) on [**bits**](term:bit), as `cite:x` says."
+    on_disk = whole(markdown, "https://ada.github.io/book")
+    assert "](https://ada.github.io/book/book/bibliography.html#cite-shannon1948)" in on_disk
+    assert "](https://ada.github.io/book/book/glossary.html#term-bit)" in on_disk
+    assert "`cite:x`" in on_disk
+    assert short(on_disk) == markdown
+
+
+def test_notebooks_hold_no_link_that_only_the_book_understands():
+    lead_to_pages = 0
+    for path in chapter_paths():
+        notebook = nbformat.read(path, as_version=4)
+        notebook.cells = [cell for cell in notebook.cells if cell.cell_type == "markdown"]
+        converted, _ = HTMLExporter(template_name="basic").from_notebook_node(notebook)
+        page = BeautifulSoup(converted, "html.parser")
+        targets = [link["href"] for link in page.select("a[href]")]
+        dead = [target for target in targets if target.startswith(("cite:", "term:"))]
+        assert not dead, f"{path.name} has {dead[:3]}; run `make address`"
+        lead_to_pages += sum(target.startswith(f"{published_pages()}/") for target in targets)
+    assert lead_to_pages > 500, "the links to sources and terms are no longer found"
+
+
+def test_read_and_write_keep_a_link_in_its_two_forms(tmp_path):
+    path = tmp_path / "01_a.ipynb"
+    cells = [new_markdown_cell("[Shannon (1948)](cite:shannon1948)"), new_code_cell('"](cite:a)"')]
+    notebook = new_notebook(cells=cells)
+    write(notebook, path)
+    assert notebook.cells[0].source == "[Shannon (1948)](cite:shannon1948)"
+    on_disk = nbformat.read(path, as_version=4)
+    assert (
+        on_disk.cells[0].source
+        == f"[Shannon (1948)]({published_pages()}/{PLACES['cite']}shannon1948)"
+    )
+    assert on_disk.cells[1].source == '"](cite:a)"'
+    assert read(path).cells[0].source == notebook.cells[0].source
+
+
+def test_notebooks_of_a_fork_lead_to_its_own_pages(tmp_path):
+    path = tmp_path / "01_a.ipynb"
+    there = "https://somebody.github.io/else/book/glossary.html#term-bit"
+    cells = [new_code_cell("1"), new_markdown_cell(f"a [bit]({there})")]
+    nbformat.write(new_notebook(cells=cells), path)
+    assert address.update(path, "https://github.com/x/y", write_it=False)
+    assert "somebody" in path.read_text("utf8")
+    assert address.update(path, "https://github.com/x/y", write_it=True)
+    assert f"a [bit]({published_pages()}/{PLACES['term']}bit)" in path.read_text("utf8")
+    assert not address.update(path, "https://github.com/x/y", write_it=False)

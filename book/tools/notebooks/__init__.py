@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import re
 from collections.abc import Iterable
@@ -10,7 +11,8 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-ROOT = Path(__file__).resolve().parents[3]
+from book.tools.notebooks.links import ROOT, short, whole
+
 CHAPTERS = ROOT / "chapters"
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
@@ -53,17 +55,30 @@ def _find(name: str, everything: list[Path]) -> Path:
 
 
 def read(path: Path) -> NotebookNode:
-    """The notebook, in nbformat 4.5 or newer (with cell ids)."""
-    return nbformat.read(path, as_version=4)
+    """The notebook, in nbformat 4.5 or newer (with cell ids), its links to sources short."""
+    notebook = nbformat.read(path, as_version=4)
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = short(cell.source)
+    return notebook
 
 
 def write(notebook: NotebookNode, path: Path) -> bool:
     """Clean and write the notebook; whether the file changed."""
-    text = nbformat.writes(clean(notebook)) + "\n"
+    text = whole_text(notebook)
     if path.exists() and path.read_text(encoding="utf-8") == text:
         return False
     path.write_text(text, encoding="utf-8")
     return True
+
+
+def whole_text(notebook: NotebookNode) -> str:
+    """What stands on disk: the clean notebook with whole addresses; its cells keep short ones."""
+    on_disk = copy.deepcopy(clean(notebook))
+    for cell in on_disk.cells:
+        if cell.cell_type == "markdown":
+            cell.source = whole(cell.source)
+    return nbformat.writes(on_disk) + "\n"
 
 
 def clean(notebook: NotebookNode) -> NotebookNode:

@@ -3,10 +3,11 @@
     python -m book.tools.notebooks.address            write it into the notebooks and pages
     python -m book.tools.notebooks.address --check    change nothing; exit 1 where one is behind
 
-A notebook holds it in its bootstrap, the top of its first code cell. In README.md, the page on
-using the book, the library's own page and its `coursework/address.py` every link that holds the old
-address is rewritten; the old one is that of the file's `git clone` line. CITATION.cff and the
-library's pyproject.toml have it in a line of their own.
+A notebook holds it in its bootstrap, the top of its first code cell, and in its links to sources
+and terms (see `links`). In README.md, the page on using the book, the library's own page and its
+`coursework/address.py` every link that holds the old address is rewritten; the old one is that of
+the file's `git clone` line. CITATION.cff and the library's pyproject.toml have it in a line of
+their own.
 
 The branch `main` is nobody's pin: a reader on Colab gets the library of that day. On the commit of
 a release the branch is its tag, v1.0.0, and the bootstraps install the library of that tag.
@@ -23,7 +24,7 @@ import yaml
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
-from book.tools.notebooks import ROOT, chapter_paths, read, write
+from book.tools.notebooks import ROOT, chapter_paths, read, whole_text, write
 
 BOOTSTRAP = """\
 try:
@@ -114,12 +115,10 @@ def update(path: Path, source: str, *, write_it: bool) -> bool:
             path.write_text(after, encoding="utf-8")
         return after != before
     notebook = read(path)
-    before = [cell.source for cell in notebook.cells]
     set_bootstrap(notebook, source)
-    changed = before != [cell.source for cell in notebook.cells]
-    if write_it and changed:
-        write(notebook, path)
-    return changed
+    if write_it:
+        return write(notebook, path)
+    return path.read_text(encoding="utf-8") != whole_text(notebook)
 
 
 def main() -> int:
