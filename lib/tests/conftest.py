@@ -7,7 +7,11 @@ from dataclasses import replace
 
 import pytest
 import torch
+from hypothesis import settings
 from unrolled.data import corpora
+
+settings.register_profile("patient", deadline=None)  # a busy machine is no failure
+settings.load_profile("patient")
 
 NO_CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 
