@@ -19,7 +19,7 @@ WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
 ACTIONS = sorted(GITHUB.glob("actions/*/action.yml"))
 MAKEFILE = (ROOT / "Makefile").read_text("utf8")
 TARGETS = set(re.findall(r"^([a-z][a-z-]*):(?!=)", MAKEFILE, re.MULTILINE))
-ANNOUNCED = {"site", "pdf"}
+ANNOUNCED = {"pdf"}
 
 
 def load(path: Path) -> dict:
