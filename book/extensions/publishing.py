@@ -163,8 +163,8 @@ def edit_address(repository: str, source: str) -> str:
 def not_found(app: Sphinx) -> Iterator[tuple[str, dict[str, str], str]]:
     """The page that a server shows for an address that leads nowhere."""
     body = """<h1>There is no such page</h1>
-<p>The address may be mistyped, or the page has moved. Search the book with
-<kbd>Ctrl</kbd>+<kbd>K</kbd>, or begin at <a href="index.html">the front page</a>.</p>"""
+<p>The address may be mistyped, or the page has moved. Search the book, or begin at
+<a href="index.html">the front page</a>.</p>"""
     yield NOT_FOUND, {"title": "Page not found", "body": body}, "page.html"
 
 

@@ -14,33 +14,50 @@ from book.extensions.publishing import CARD_SIZE
 from book.tools.site.check import UNLISTED, pages
 
 FLAGS = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync"
+# A wide figure goes below the title, a tall one beside it: where it comes out larger.
 CARD = """([width, height]) => {
   document.documentElement.dataset.theme = "light";
-  const drawn = [...document.querySelectorAll("article figure svg, article .u-frame svg")].filter(
-    svg => !svg.closest("table, .u-controls") && svg.clientWidth > 200 && svg.clientHeight > 60);
-  const figure = drawn[0] && drawn[0].cloneNode(true);
-  const tall = figure && drawn[0].clientWidth < 1.6 * drawn[0].clientHeight;
   const box = (css, ...inside) => {
     const made = document.createElement("div");
     made.style.cssText = css;
     made.append(...inside);
     return made;
   };
+  const mark = (size) => {
+    const made = document.querySelector(".u-mark").cloneNode(true);
+    made.style.cssText = `height:${size}px;width:auto;flex:none`;
+    return made;
+  };
   const heading = document.querySelector("article h1").cloneNode(true);
-  heading.querySelectorAll(".headerlink").forEach(link => link.remove());
+  heading.querySelectorAll(".headerlink").forEach((link) => link.remove());
   const title = heading.textContent.trim();
+  const name = document.querySelector(".u-brand__name").textContent;
   const promise = document.querySelector("article h1 ~ p, article h1 ~ div p");
-  const words = box("display:flex;flex-direction:column;gap:24px;" + (tall ? "flex:0 0 46%" : ""),
-    box("font-size:26px;opacity:.75", title === "Unrolled" ? "a book" : "Unrolled"),
-    box("font-size:56px;line-height:1.12;font-weight:700", title));
-  if (!figure && promise) words.append(box("font-size:32px;line-height:1.4", promise.textContent));
-  const card = box(`position:fixed;inset:0;z-index:9999;width:${width}px;height:${height}px;` +
-    `box-sizing:border-box;padding:52px 64px;background:#fff;color:#16213a;display:flex;gap:28px;` +
-    `overflow:hidden;flex-direction:${tall ? "row" : "column"}`, words);
-  if (figure) {
+  const found = [...document.querySelectorAll("article figure svg, article .u-frame svg")].find(
+    (svg) => !svg.closest("table, .u-controls") && svg.clientWidth > 200 && svg.clientHeight > 60);
+  let figure, tall = false;
+  if (found) {
+    const drawn = found.getBBox();
+    figure = found.cloneNode(true);
+    figure.setAttribute("viewBox", [drawn.x - 4, drawn.y - 4, drawn.width + 8, drawn.height + 8]);
     figure.style.cssText = "width:100%;height:100%;max-width:none";
-    card.append(box("flex:1;min-height:0;min-width:0", figure));
+    const fits = (w, h) => Math.min(w / drawn.width, h / drawn.height);
+    tall = fits(0.5 * width, 0.84 * height) > fits(0.9 * width, 0.54 * height);
   }
+  const words = box("display:flex;flex-direction:column;gap:26px;" + (tall ? "flex:0 0 40%" : ""),
+    box("display:flex;align-items:center;gap:16px;font-size:30px;font-weight:700", mark(38), name));
+  if (title !== name) words.append(
+    box("font-size:56px;line-height:1.12;font-weight:700;overflow-wrap:anywhere", title));
+  if (!figure && promise) {
+    const size = title === name ? 60 : 32;
+    words.append(box(`font-size:${size}px;line-height:1.35`, promise.textContent));
+  }
+  const card = box(`position:fixed;inset:0;z-index:9999;width:${width}px;height:${height}px;` +
+    "box-sizing:border-box;padding:48px 60px;background:#fff;color:#1f2328;display:flex;gap:32px;" +
+    `border-bottom:12px solid #4f46e5;overflow:hidden;flex-direction:${tall ? "row" : "column"}`,
+    words);
+  if (figure) card.append(box("flex:1;min-height:0;min-width:0", figure));
+  else card.append(box("margin-top:auto;align-self:flex-end", mark(150)));
   document.body.append(card);
 }"""
 

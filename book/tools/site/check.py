@@ -66,9 +66,7 @@ def _leads(folder: Path, name: str, link: str, site: str) -> bool:
     if url.scheme or url.netloc:
         return True
     if url.path.startswith("/"):
-        if not url.path.startswith(base):
-            return False
-        target = folder / unquote(url.path.removeprefix(base))
+        target = folder / unquote(url.path.removeprefix(base))  # outside the folder where it stays
     else:
         target = (folder / name).parent / unquote(url.path) if url.path else folder / name
     target = target.resolve() / "index.html" if target.is_dir() else target.resolve()
