@@ -6,6 +6,7 @@ import html
 import re
 
 from bs4 import BeautifulSoup, Tag
+from unrolled.teaching.figures.palette import COLOURS, PALETTE
 
 from book.tools.epub.drawings import Drawing, drawing
 
@@ -32,8 +33,25 @@ def without_controls(body: Tag, moving: str, live: str) -> None:
     for cell in body.select(".tag_exercise"):
         if cell.select_one("pre").get_text().lstrip().startswith("check("):
             cell.decompose()
+    for sample in body.select(".u-swatches span"):
+        sample.replace_with(_sample(sample["style"]))
+    for fold in body.select("details"):
+        if fold.summary.get_text() != "Solution":
+            fold.summary.name = "h3"
+            fold.unwrap()
     for unwanted in body.select("style, script, noscript, form, button, .headerlink"):
         unwanted.decompose()
+
+
+def _sample(style: str) -> Tag:
+    """A square of a colour of the book, as a drawing: `background:var(--u-accent)`."""
+    light = PALETTE[style[style.index("--u-") + 4 : -1]]
+    role = next(role for role, colours in COLOURS.items() if colours[0] == light)
+    fill = f"fill: var(--u-{role}, {light})"
+    return _parsed(
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 12 12" aria-label="{role}:">'
+        f'<path d="M 0 0 h 12 v 12 h -12 z" style="{fill}"/></svg>'
+    )
 
 
 def _still(figure: Tag, live: str) -> None:
@@ -82,7 +100,8 @@ def solutions(body: Tag, page: str, own: str) -> list[Tag]:
     page: the name of the page's file; own: that of the file of its solutions.
     """
     found = []
-    for i, fold in enumerate(body.select("details"), 1):
+    folds = [fold for fold in body.select("details") if fold.summary.get_text() == "Solution"]
+    for i, fold in enumerate(folds, 1):
         exercise = fold.find_parent("section", id=True)
         title = exercise.find(["h2", "h3"]).decode_contents()
         there = f'<p class="live"><a href="{own}#solution-{i}">Solution</a></p>'

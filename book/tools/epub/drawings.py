@@ -19,6 +19,7 @@ SVG = "http://www.w3.org/2000/svg"
 _LINK = "{http://www.w3.org/1999/xlink}href"
 _COLOUR = re.compile(r"var\(--u-(\w+), (#[0-9a-f]{6})\)")
 _FONT = "system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif"
+_GROUND = "fill: var(--u-page, #ffffff)"
 _MARGIN = 6  # around the drawing, in its own units: the page lets it stand over its edge a little
 _POINTS = 12  # an em of the text: a drawing grows with the reader's type
 
@@ -55,11 +56,11 @@ def drawing(svg: Tag) -> Drawing:
     root.set("viewBox", f"{-_MARGIN} {-_MARGIN} {full[0]:g} {full[1]:g}")
     root.set("width", f"{full[0]:g}pt")
     root.set("height", f"{full[1]:g}pt")
-    ground = {"class": "ground", "x": str(-_MARGIN), "y": str(-_MARGIN),
+    ground = {"class": rules.setdefault(_GROUND, "ground"), "x": str(-_MARGIN), "y": str(-_MARGIN),
               "width": f"{full[0]:g}", "height": f"{full[1]:g}"}  # fmt: skip
     root.insert(0, ET.Element(f"{{{SVG}}}rect", ground))
     style = ET.Element(f"{{{SVG}}}style")
-    style.text = _sheet({**rules, "fill: var(--u-page, #ffffff)": "ground"})
+    style.text = _sheet(rules)
     root.insert(0, style)
     ET.register_namespace("", SVG)
     ET.register_namespace("xlink", _LINK[1:-5])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from bs4 import BeautifulSoup, Tag
@@ -22,6 +23,8 @@ _LETTERS = {
 }
 _STYLES = {"bold": "font-weight: bold", "italic": "font-style: italic",
            "monospace": "font-family: monospace"}  # fmt: skip
+# Wider than so many em: what a phone shows at full size, a little smaller, or much smaller.
+_WIDTHS = {31: " widest", 25: " wider", 20: " wide"}
 Formula = tuple[str, bool]  # its TeX, and whether it stands on a line of its own
 
 
@@ -49,8 +52,8 @@ def _formula(holder: Tag) -> Formula:
     return tex, opening == "\\["
 
 
-def mathml(formulas: set[Formula], browser: Browser) -> dict[Formula, str]:
-    """The MathML of each, as the book's own MathJax writes it.
+def mathml(formulas: set[Formula], browser: Browser) -> dict[Formula, tuple[str, float]]:
+    """The MathML of each, as the book's own MathJax writes it, and how wide it is, in em.
 
     Raises:
         ValueError: for TeX that MathJax does not understand.
@@ -72,16 +75,32 @@ def mathml(formulas: set[Formula], browser: Browser) -> dict[Formula, str]:
         }""",
         ordered,
     )
+    page.add_style_tag(path=Path(__file__).parent / "style.css")
+    tidied = [_tidy(text, tex) for text, (tex, _) in zip(written, ordered, strict=True)]
+    widths = page.evaluate(
+        """all => {
+          const holders = all.map(math => {
+            const holder = document.createElement("div");
+            holder.style = "width: max-content; font-size: 100px";
+            holder.innerHTML = math;
+            return document.body.appendChild(holder);
+          });
+          return holders.map(holder => holder.getBoundingClientRect().width / 100);
+        }""",
+        tidied,
+    )
     page.close()
-    return {each: _tidy(text, each[0]) for each, text in zip(ordered, written, strict=True)}
+    return dict(zip(ordered, zip(tidied, widths, strict=True), strict=True))
 
 
-def put(holders: list[tuple[Tag, Formula]], written: dict[Formula, str]) -> None:
-    """Put the MathML where the TeX stood."""
+def put(holders: list[tuple[Tag, Formula]], written: dict[Formula, tuple[str, float]]) -> None:
+    """Put the MathML where the TeX stood; what is too wide for a phone says so."""
     for holder, formula in holders:
-        math = BeautifulSoup(written[formula], "html.parser")
-        if formula[1]:
-            holder.attrs = {"class": "formula"}
+        text, width = written[formula]
+        math = BeautifulSoup(text, "html.parser")
+        size = next((name for limit, name in _WIDTHS.items() if width > limit), "")
+        if formula[1] or size:
+            holder.attrs = {"class": ("formula" if formula[1] else "long") + size}
             holder.clear()
             holder.append(math)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from bs4 import BeautifulSoup, Tag
 
 from book.tools.notebooks import ROOT
 
-SITE = ROOT / "_build" / "html"
+SITE = Path(os.environ.get("BOOK_HTML", ROOT / "_build" / "html"))
 
 
 @dataclass
