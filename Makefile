@@ -105,6 +105,10 @@ html: .venv/.ready _build/.whole ## Build the web book into _build/html, warning
 	  { rm -rf _build/.doctrees; exit 1; }
 	@echo "html: the pages are in _build/html"
 
+# What a release and the published pages have beside the pages.
+.PHONY: editions
+editions: epub ## Build the book's other editions, to be read away from the web
+
 .PHONY: site
 site: .venv/.ready html browser ## One folder for any static host, _build/site (BOOK_URL=https://example.org/book/)
 	@$(BIN)/python -m book.tools.site
@@ -268,7 +272,7 @@ check-release: .venv/.ready ## Whether this commit is the release that the tag n
 	@$(BIN)/python -m book.tools.release check "$(TAG)"
 release-files: .venv/.ready ## Put what is attached to a release into _build/release (TAG=v1.0.0)
 	@rm -rf _build/release && mkdir -p _build/release
-	@cp _build/dist/* _build/site/unrolled.pdf _build/site/unrolled.epub _build/release
+	@cp _build/dist/* _build/site/unrolled.* _build/release
 	@tar -czf "_build/release/unrolled-$(TAG)-site.tar.gz" -C _build/site .
 	@$(BIN)/python -m book.tools.release notes "$(TAG)" > _build/release/notes.md
 	@ls -l _build/release
