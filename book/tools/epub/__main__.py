@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 from playwright.sync_api import Browser, sync_playwright
 
+from book.extensions.publishing import site_address
 from book.tools.epub import chapters, formulas, packing
 from book.tools.epub.leaves import Leaf, contents, leaves
 from book.tools.epub.packing import Page
@@ -127,12 +128,6 @@ def edition() -> datetime:
     return datetime(int(_config()["copyright"]), 1, 1, tzinfo=UTC)
 
 
-def address() -> str:
-    """The site's address, with a slash at its end."""
-    owner, name = _config()["repository"]["url"].split("/")[-2:]
-    return os.environ.get("BOOK_URL", f"https://{owner}.github.io/{name}").rstrip("/") + "/"
-
-
 def _config() -> dict[str, Any]:
     return yaml.safe_load((ROOT / "_config.yml").read_text("utf8"))
 
@@ -148,7 +143,7 @@ def build(found: list[Leaf], base: str, when: datetime, browser: Browser, out: P
 
 def main() -> None:
     argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
-    base = address()
+    base = site_address(_config()["repository"]["url"])
     found = leaves(base, [entry for entry in contents() if entry[1] not in ONLY_ON_THE_WEB])
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     with sync_playwright() as playwright:
