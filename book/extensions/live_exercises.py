@@ -12,6 +12,7 @@ as any server must, or no browser runs it as a module.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -40,10 +41,17 @@ def _size(manifest: dict[str, Any]) -> str:
     return f"{manifest['total_bytes'] / 1e6:.1f} MB"
 
 
+def _version(app: Sphinx) -> str:
+    """Of the bundle: its manifest names every file with its hash."""
+    return hashlib.sha256((_bundle(app) / "manifest.json").read_bytes()).hexdigest()[:8]
+
+
 def note_bundle(app: Sphinx, config: Config) -> None:
     """What the pages say of the bundle: where it changes, all are written anew."""
     manifest = _manifest(app)
-    config.live_bundle = [_size(manifest), manifest["elsewhere"]] if manifest else None
+    config.live_bundle = (
+        [_size(manifest), manifest["elsewhere"], _version(app)] if manifest else None
+    )
 
 
 def renew_progress(app: Sphinx, env: BuildEnvironment) -> list[str]:
@@ -58,7 +66,7 @@ def tell_page(
     if doctree is None or app.builder.format != "html" or "body" not in context:
         return
     if page == PROGRESS:
-        _add(app, context, "progress.mjs", {"chapters": _contents(app)})
+        _add(app, context, {"chapters": _contents(app)})
         return
     manifest = _manifest(app)
     chapter = "c" + page.rpartition("/")[2]
@@ -69,16 +77,17 @@ def tell_page(
     told = {
         "chapter": chapter,
         "base": context["pathto"]("_static/live/", resource=True),
+        "version": _version(app),
         "size": _size(manifest),
         "elsewhere": elsewhere,
     }
-    _add(app, context, "exercises.mjs", told)
+    _add(app, context, told)
 
 
-def _add(app: Sphinx, context: dict[str, Any], script: str, told: dict[str, Any]) -> None:
+def _add(app: Sphinx, context: dict[str, Any], told: dict[str, Any]) -> None:
     text = json.dumps(told, ensure_ascii=False).replace("</", "<\\/")
     context["body"] += f'\n<script type="application/json" id="u-live">{text}</script>\n'
-    app.add_js_file(f"{STATIC}/{script}", type="module")
+    app.add_js_file(f"{STATIC}/load.js", loading_method="defer")
     app.add_css_file(f"{STATIC}/exercises.css")
 
 

@@ -214,6 +214,8 @@ def browser() -> Iterator[Browser]:
 def tabs(browser: Browser) -> Iterator[dict[str, Page]]:
     """One tab for each view."""
     contexts = {view: browser.new_context(**options) for view, options in VIEWS.items()}
+    for context in contexts.values():  # no page comes from what another left (see test_offline.py)
+        context.add_init_script("delete Navigator.prototype.serviceWorker")
     yield {view: context.new_page() for view, context in contexts.items()}
     for context in contexts.values():
         context.close()

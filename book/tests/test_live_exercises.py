@@ -296,12 +296,47 @@ def test_another_tab_sees_the_answer_and_its_own_are_kept(open_fresh, address):
     other = page.context.new_page()
     other.goto(f"{address}/{CHAPTER}")
     page.locator(".u-solve textarea").nth(BITS).fill(IN_NATS)
-    page.locator(".u-go").first.focus()
-    assert other.locator(".u-solve textarea").nth(BITS).input_value() == IN_NATS
+    other.wait_for_function(
+        "t => document.querySelectorAll('textarea')[2].value === t", arg=IN_NATS
+    )
     other.locator(".u-solve textarea").nth(SHIFT).fill("shift = None")
     page.reload()
     kept = [page.locator(".u-solve textarea").nth(n).input_value() for n in (SHIFT, BITS)]
     assert kept == ["shift = None", IN_NATS]
+
+
+def test_no_tab_writes_an_older_text_over_a_newer_one(open_fresh, address):
+    page = open_fresh()
+    areas = page.locator(".u-solve textarea")
+    areas.nth(BITS).press("End")  # and the focus stays in the editor while the other tab is used
+    other = page.context.new_page()
+    other.goto(f"{address}/{CHAPTER}")
+    other.locator(".u-solve textarea").nth(BITS).fill(IN_NATS)
+    page.wait_for_function("document.body.innerText.includes('was changed in another tab')")
+    areas.nth(BITS).press("Control+End")
+    areas.nth(BITS).type("  # mine")
+    text = f"{IN_NATS}  # mine"
+    other.wait_for_function("t => document.querySelectorAll('textarea')[2].value === t", arg=text)
+    assert areas.nth(BITS).input_value() == text
+
+
+def test_a_starter_that_has_changed_is_announced_until_reset(open_fresh):
+    page = open_fresh()
+    solved = page.locator(".u-solve").nth(BITS)
+    solved.locator("textarea").fill(IN_NATS)
+    assert "has changed" not in solved.inner_text()
+    page.evaluate("""() => {
+      const kept = JSON.parse(localStorage["unrolled-answers"]);
+      for (const answer of Object.values(kept.answers)) answer.starter = "of an earlier edition";
+      localStorage["unrolled-answers"] = JSON.stringify(kept);
+    }""")
+    page.reload()
+    page.wait_for_selector(".u-solve")
+    assert "The starter has changed since you began" in solved.inner_text()
+    solved.locator("textarea").type("# more")
+    assert "The starter has changed since you began" in solved.inner_text()
+    solved.get_by_text("Reset", exact=True).click()
+    assert "has changed" not in solved.inner_text()
 
 
 @pytest.mark.parametrize(

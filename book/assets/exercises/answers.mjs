@@ -1,10 +1,12 @@
 // The reader's answers: in this browser's storage, or in memory where it keeps nothing.
 //
 //   {"format": "unrolled-answers", "version": 1,
-//    "answers": {"c01_chain_rule/shift": {"source", "state", "n_passed", "n_tests", "changed"}}}
+//    "answers": {"c01_chain_rule/shift":
+//      {"source", "state", "n_passed", "n_tests", "changed", "starter"}}}
 //
-// state: "draft", "failed", "unwritten", "passed". changed: ISO time. The same text is what `export`
-// writes and what the grader of a course reads.
+// state: "draft", "failed", "unwritten", "passed". changed: ISO time. starter: the edition of the
+// starter that the answer was begun from. The same text is what `export` writes and what the grader
+// of a course reads.
 
 const KEY = "unrolled-answers";
 const STATES = ["draft", "failed", "unwritten", "passed"];
@@ -80,9 +82,11 @@ export function merge(text) {
   return { taken: news.length, there: Object.keys(theirs).length, kept };
 }
 
-/** Call back when another tab has changed the answers. */
+/** Call back when another tab has changed the answers, or may have while this one slept. */
 export function watch(changed) {
-  addEventListener("storage", (event) => event.key === KEY && changed());
+  addEventListener("storage", ({ key }) => (key === KEY || key === null) && changed());
+  addEventListener("pageshow", ({ persisted }) => persisted && changed());
+  document.addEventListener("visibilitychange", () => document.hidden || changed());
 }
 
 function write(answers, name) {
@@ -113,7 +117,7 @@ function parse(text) {
   return Object.fromEntries(found.map(([name, answer]) => [name, sound(answer)]));
 }
 
-function sound({ source, state, n_passed, n_tests, changed }) {
+function sound({ source, state, n_passed, n_tests, changed, starter }) {
   const count = (n) => (Number.isInteger(n) && n >= 0 ? n : 0);
   return {
     source,
@@ -121,5 +125,6 @@ function sound({ source, state, n_passed, n_tests, changed }) {
     n_passed: count(n_passed),
     n_tests: count(n_tests),
     changed: typeof changed === "string" ? changed : "",
+    starter: typeof starter === "string" ? starter : "",
   };
 }

@@ -7,16 +7,17 @@ import { makeEditor } from "./editor.mjs";
 
 const told = JSON.parse(document.getElementById("u-live").textContent);
 const base = new URL(told.base, location.href).href;
+const { version } = told; // of the bundle
 const LONG = 8; // seconds after which a check that still runs is called long
 let python = null; // the worker, shared by the page's exercises
 let ready = false; // whether it has started
 let loaded = false; // whether one has: then the browser holds all its files
 let running = null; // the exercise whose check it runs
 
-if (location.protocol.startsWith("http") && window.Worker && window.DecompressionStream) {
+if (window.Worker && window.DecompressionStream) {
   const cells = [...document.querySelectorAll("div.cell.tag_exercise")];
   const solved = cells.map(found).filter(Boolean).map(solve);
-  watch(() => solved.forEach((one) => one.reread()));
+  watch(() => solved.forEach((one) => one.reread(true)));
 }
 
 /** The exercise whose check stands in this cell: {name, starter, check, solution, number}. */
@@ -33,6 +34,7 @@ function found(cell) {
 
 function solve({ name, starter, check, solution, number }) {
   const original = starter.querySelector("pre").textContent.trimEnd();
+  const edition = mixed(original);
   const away = told.elsewhere[name];
   if (away) {
     const colab = document.querySelector('a.u-action[aria-label="Open in Colab"]')?.href;
@@ -71,23 +73,30 @@ function solve({ name, starter, check, solution, number }) {
   let asked = ""; // the source that is being checked
   let timer;
   let unkept = false;
+  let begun = edition; // the edition of the starter that the answer was begun from
 
-  function reread() {
+  /** Show what is kept. away: another tab may have changed it; that text must stand here too, or the
+   * next key here would write an older one over it. */
+  function reread(away = false) {
     const kept = find(all(), name);
-    if (running === one || document.activeElement === editor.area) return;
-    if (kept && kept.source !== editor.text) editor.text = kept.source;
-    if (!kept && editor.text !== original) editor.text = original;
+    const text = kept?.source ?? original;
+    const changed = text !== editor.text;
+    if (changed) editor.text = text;
+    begun = kept?.starter || edition;
+    if (running === one) return; // its report follows
     mark(kept?.state);
-    if (!kept) say("");
-    else if (kept.state === "passed" && !said.textContent) say(`✓ ${name.split("/")[1]}: passed`);
+    if (changed) say(away ? "Your answer was changed in another tab. This is the newer text." : "");
+    if (kept?.state === "passed" && !said.textContent) say(`✓ ${name.split("/")[1]}: passed`);
     rename();
   }
 
   function rename() {
     reset.disabled = editor.text === original && !find(all(), name);
-    note.textContent = unkept
-      ? "This browser keeps no answers: copy yours before you leave the page."
-      : loaded ? "" : `The first check loads ${told.size} once.`;
+    const parts = [];
+    if (begun !== edition) parts.push("The starter has changed since you began; Reset brings the new one.");
+    if (unkept) parts.push("This browser keeps no answers: copy yours before you leave the page.");
+    else if (!loaded) parts.push(`The first check loads ${told.size} once.`);
+    note.textContent = parts.join(" ");
   }
 
   function mark(state = "") {
@@ -97,7 +106,8 @@ function solve({ name, starter, check, solution, number }) {
   function keep(state, report = {}) {
     const { n_passed = 0, n_tests = 0 } = report;
     const empty = state === "draft" && editor.text === original;
-    const there = put(name, empty ? null : { source: editor.text, state, n_passed, n_tests });
+    const answer = { source: editor.text, state, n_passed, n_tests, starter: begun };
+    const there = put(name, empty ? null : answer);
     unkept = !there;
   }
 
@@ -121,7 +131,7 @@ function solve({ name, starter, check, solution, number }) {
     say(loaded ? "Starting Python …" : "Loading Python …");
     python ??= hire();
     if (ready) hear({ ready });
-    python.postMessage({ base, exercise: name, source: asked });
+    python.postMessage({ base, version, exercise: name, source: asked });
   }
 
   /** What the worker says while it works for this exercise. */
@@ -166,6 +176,7 @@ function solve({ name, starter, check, solution, number }) {
   reset.onclick = () => {
     editor.replace(original);
     put(name, null);
+    begun = edition;
     mark();
     say("The starter is back. Ctrl+Z brings your answer again.");
     rename();
@@ -182,6 +193,13 @@ function solve({ name, starter, check, solution, number }) {
   };
   reread();
   return one;
+}
+
+/** A short number for a text (FNV-1a), to see whether it has changed. */
+function mixed(text) {
+  let hash = 0x811c9dc5;
+  for (const letter of text) hash = Math.imul(hash ^ letter.codePointAt(0), 0x01000193);
+  return (hash >>> 0).toString(16);
 }
 
 /** A fresh worker. What the reader's code does in there reaches this site and no other host: the
@@ -213,7 +231,7 @@ function hire() {
 function renew() {
   dismiss();
   python = hire();
-  python.postMessage({ base });
+  python.postMessage({ base, version });
 }
 
 function dismiss() {

@@ -1,13 +1,13 @@
 // Python, away from the page: it may loop for ever there, and the page ends it.
 //
-// in: {base, exercise, source}, or {base} to start only.
+// in: {base, version, exercise, source}, or {base, version} to start only.
 // out: {share} while Python loads, {ready}, then {report}; or {error}.
 let python;
 
-onmessage = async ({ data: { base, exercise, source } }) => {
+onmessage = async ({ data: { base, version, exercise, source } }) => {
   try {
-    python ??= import(`${base}live.mjs`).then(({ start }) =>
-      start({ base, progress: (share) => postMessage({ share }) }),
+    python ??= import(`${base}live.mjs?v=${version}`).then(({ start }) =>
+      start({ base, version, progress: (share) => postMessage({ share }) }),
     );
     const { run } = await python;
     postMessage({ ready: true });

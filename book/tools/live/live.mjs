@@ -7,8 +7,9 @@
 // `start` loads the files of manifest.json (`total_bytes` of them, the size that a button may name)
 // and then closes every road out: of the global names only those in LEFT stay, no text becomes code.
 // (postMessage, onmessage and timers stay; what else a worker needs it keeps in a constant before.)
-// base: the address of the bundle's folder. progress: called with the loaded share, 0 to 1. One
-// interpreter per realm: a worker calls it once.
+// base: the address of the bundle's folder. version: of the manifest, lest a browser takes an older one
+// that it kept. progress: called with the loaded share, 0 to 1. One interpreter per realm: a worker
+// calls it once.
 //
 // `run` checks an answer. source: the text that the reader wrote, which defines the name of the
 // exercise. seed: of the tests' inputs; null for a fresh one. It gives
@@ -43,8 +44,8 @@ const LEFT = new Set(
 );
 const SITE = "/lib/python3.12/site-packages";
 
-export async function start({ base, progress = () => {} }) {
-  const { manifest, get, API, Module, printed } = await boot({ base, progress });
+export async function start({ base, version = "", progress = () => {} }) {
+  const { manifest, get, API, Module, printed } = await boot({ base, version, progress });
   let dead = "";
   API.on_fatal = (error) => (dead ||= first(error));
   const check = API.runPythonInternal("from live_reader import examine; examine");
@@ -77,9 +78,9 @@ const ENDS = [
 ];
 
 /** The interpreter, with all the archives that the manifest loads first. */
-export async function boot({ base, progress = () => {} }) {
+export async function boot({ base, version = "", progress = () => {} }) {
   const read = reader(new URL(base));
-  const manifest = JSON.parse(new TextDecoder().decode(await read("manifest.json")));
+  const manifest = JSON.parse(new TextDecoder().decode(await read("manifest.json", version)));
   let loaded = 0;
   const get = async (name) => {
     const { bytes, sha512 } = manifest.files[name];
