@@ -26,6 +26,18 @@ def soup(name: str) -> BeautifulSoup:
     return BeautifulSoup((SITE / name).read_text("utf8"), "html.parser")
 
 
+@functools.cache
+def tags(name: str) -> str:
+    """The page's tags, without its scripts; a hundred times faster than a whole parse."""
+    text = re.sub(r"<script\b.*?</script>", "", (SITE / name).read_text("utf8"), flags=re.DOTALL)
+    return "\n".join(re.findall(r"<[a-z][^<>]*>", text))
+
+
+def having(pattern: str) -> list[str]:
+    """The pages with a tag in which the pattern is found."""
+    return [name for name in PAGES if re.search(pattern, tags(name))]
+
+
 def test_the_book_has_its_pages():
     wanted = {"how-to-use", "notation", "glossary", "bibliography", "ladder", "about"}
     assert {"index.html", *(f"book/{name}.html" for name in wanted)} <= set(PAGES)
@@ -107,7 +119,7 @@ def state(figure) -> tuple[str, str, str]:
     )
 
 
-@pytest.mark.parametrize("name", [n for n in PAGES if soup(n).select(".u-explore")])
+@pytest.mark.parametrize("name", having(r'class="[^"]*\bu-explore\b'))
 def test_every_moving_figure_moves_by_keyboard(name, open_page):
     page = open_page(name, again=False)
     for figure in page.query_selector_all(".u-explore"):
@@ -124,7 +136,7 @@ def test_every_moving_figure_moves_by_keyboard(name, open_page):
                 assert old != new, f"the {what} stayed as it was: {old[:80]}"
 
 
-@pytest.mark.parametrize("name", [n for n in PAGES if soup(n).select(FIGURES)])
+@pytest.mark.parametrize("name", having(r"<figure[^>]*\bu-(explore|figure)\b|<img"))
 def test_no_figure_is_a_white_slab_on_a_dark_page(name, open_page):
     page = open_page(name, "dark", again=False)
     for figure in page.query_selector_all(FIGURES):
@@ -133,7 +145,7 @@ def test_no_figure_is_a_white_slab_on_a_dark_page(name, open_page):
         assert bright < 0.15, f"{bright:.0%} of a figure is nearly white"
 
 
-@pytest.mark.parametrize("name", [n for n in PAGES if soup(n).select(".u-explore")])
+@pytest.mark.parametrize("name", having(r'class="[^"]*\bu-explore\b'))
 def test_print_has_the_still_and_no_controls(name, open_page):
     page = open_page(name, "dark", again=False)
     page.emulate_media(media="print")
