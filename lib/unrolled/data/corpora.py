@@ -125,15 +125,20 @@ def load(name: str) -> Corpus:
 
 
 def read_text(path: Path, sha256: str) -> str:
-    """The text of a shipped .bz2 file; ValueError unless it has the recorded checksum."""
+    """The text of a shipped .bz2 file.
+
+    Raises OSError for a file that cannot be read, ValueError for one whose text does not have the
+    recorded checksum.
+    """
+    packed = path.read_bytes()
     try:
-        data = bz2.decompress(path.read_bytes())
+        data = bz2.decompress(packed)
     except (OSError, ValueError):  # no bzip2 at all; cut off
         data = b""  # the checksum will tell
     found = hashlib.sha256(data).hexdigest()
     if found != sha256:
         raise ValueError(
-            f"{path.name} is damaged: its text has sha256 {found}, expected {sha256}; "
+            f"{path} is damaged: its text has sha256 {found}, expected {sha256}; "
             "reinstall the package or check the file out again"
         )
     return data.decode("utf-8")

@@ -30,6 +30,7 @@ SOURCE = (
 )
 LICENCE = "Public Domain Dedication and License 1.0 (PDDL)"
 SHA256 = "4b15685af82779aa8b37c113d1f2530320659e5df03066fb871617ffde3fda9d"  # of glove.npz
+QUESTIONS_SHA256 = "2b90cb62bf4a568924000d4cd7f7481fb436d885648e05841a682faa69d8f5b7"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +58,15 @@ def _positions(words: tuple[str, ...]) -> dict[str, int]:
     return {word: i for i, word in enumerate(words)}
 
 
+def _check(path: Path, data: bytes, sha256: str) -> None:
+    found = hashlib.sha256(data).hexdigest()
+    if found != sha256:
+        raise ValueError(
+            f"{path} is damaged: it has sha256 {found}, expected {sha256}; "
+            "reinstall the package or check the file out again"
+        )
+
+
 @cache
 def load() -> WordVectors:
     """The published vectors, read from the installed package and checked.
@@ -65,12 +75,7 @@ def load() -> WordVectors:
     """
     path = _TEXTS / "glove.npz"
     data = path.read_bytes()
-    found = hashlib.sha256(data).hexdigest()
-    if found != SHA256:
-        raise ValueError(
-            f"{path.name} is damaged: it has sha256 {found}, expected {SHA256}; "
-            "reinstall the package or check the file out again"
-        )
+    _check(path, data, SHA256)
     with np.load(io.BytesIO(data)) as file:
         words = file["words"].tobytes().decode("ascii").split("\n")
         vectors = file["vectors"].astype(np.float32)
@@ -80,9 +85,15 @@ def load() -> WordVectors:
 
 @cache
 def analogy_pairs() -> dict[str, tuple[tuple[str, str], ...]]:
-    """Kinds of relation, each with pairs of words that stand in it: ("paris", "france")."""
+    """Kinds of relation, each with pairs of words that stand in it: ("paris", "france").
+
+    Raises ValueError for a file that does not have the recorded checksum.
+    """
+    path = _TEXTS / "analogies.txt"
+    lines = path.read_bytes().splitlines()
+    _check(path, b"".join(line + b"\n" for line in lines), QUESTIONS_SHA256)
     kinds: dict[str, list[tuple[str, str]]] = {}
-    for line in (_TEXTS / "analogies.txt").read_text(encoding="ascii").splitlines():
+    for line in (line.decode("ascii") for line in lines):
         if line.startswith(":"):
             pairs = kinds.setdefault(line[1:].strip(), [])
         elif line:

@@ -19,8 +19,8 @@ def save(to: str | Path | BinaryIO, contents: dict, *, config: dict | None = Non
     contents, config: numbers, strings, tensors, and tuples, lists and dicts of these. The old file
     stays until the new one is whole on the disk: a process killed at any moment leaves one of them,
     and at worst the unfinished `.<name>.tmp` beside it, which the next save overwrites. Two
-    processes must not save to one path. Raises TypeError for a value that could not be loaded again
-    without running code.
+    processes must not save to one path. Raises OSError naming the file if it cannot be written, and
+    TypeError for a value that could not be loaded again without running code.
     """
     everything = {"format": FORMAT, "config": config or {}, "contents": contents}
     if hasattr(to, "write"):
@@ -40,8 +40,13 @@ def save(to: str | Path | BinaryIO, contents: dict, *, config: dict | None = Non
                 f"them, got {', '.join(sorted(unsafe))}"
             )
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        # When the disk is full torch raises a RuntimeError that says only "unexpected pos".
+        cause = error.__context__ if isinstance(error, RuntimeError) else error
+        if isinstance(cause, OSError) and cause.errno and not cause.filename:
+            said = f"{cause.strerror}; an older checkpoint there is untouched"
+            raise OSError(cause.errno, said, str(path)) from error
         raise
     with contextlib.suppress(OSError):  # not every system lets a folder be synced
         folder = os.open(path.parent, os.O_RDONLY)
@@ -49,6 +54,15 @@ def save(to: str | Path | BinaryIO, contents: dict, *, config: dict | None = Non
             os.fsync(folder)  # the rename survives a power cut
         finally:
             os.close(folder)
+
+
+def try_writing(to: str | Path) -> None:
+    """Raise OSError if nothing can be written beside this path, before hours of work need it."""
+    path = Path(to)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.tmp")
+    temporary.touch()
+    temporary.unlink()
 
 
 def load(source: str | Path | BinaryIO, *, config: dict | None = None) -> dict:

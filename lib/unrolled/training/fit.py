@@ -71,9 +71,10 @@ def fit(
     parameters that were best on validation are sure to be whole. Raises DivergedError for a loss or
     gradient that is not finite: on a CPU before the step that would spoil the parameters, elsewhere
     when the losses are next read (`log_every`), and before any validation or checkpoint. Raises
-    ValueError or TypeError for batches, outputs or a checkpoint that do not fit. After an error,
-    too, the best parameters are kept. In processes that `distributed.launch` or torchrun has
-    started, all train one model together; see there.
+    ValueError or TypeError for batches, outputs or a checkpoint that do not fit, and OSError, if
+    possible before the first step, for one that cannot be written. After an error, too, the best
+    parameters are kept. In processes that `distributed.launch` or torchrun has started, all train
+    one model together; see there.
     """
     kind = Trainer
     if int(os.environ.get("WORLD_SIZE", 1)) > 1:
@@ -93,6 +94,8 @@ def fit(
         try:
             if checkpoint is not None and Path(checkpoint).exists():
                 trainer.resume(checkpoint)
+            elif checkpoint is not None and trainer.rank == 0:
+                checkpoints.try_writing(checkpoint)
             bar.update(trainer.step)
             stop = trainer.step == config.n_steps
             while not stop:

@@ -124,6 +124,10 @@ def replace(path: Path, data: bytes) -> None:
     try:
         new.write_bytes(data)
         new.replace(path)
+    except OSError as error:
+        if error.errno and not error.filename:  # a full disk names no file
+            error.filename = str(path)
+        raise
     finally:
         new.unlink(missing_ok=True)
 
