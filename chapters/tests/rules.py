@@ -22,6 +22,7 @@ RULES = [
     rules_code.the_file_is_small,
     rules_code.exercises_are_in_step_with_their_files,
     rules_text.plain_markdown,
+    rules_text.formulas_hold_no_list,
     rules_text.links_lead_somewhere,
     rules_text.has_one_title,
     rules_text.opens_as_every_chapter,

@@ -35,6 +35,18 @@ def plain_markdown(chapter: Chapter) -> list[str]:
     ]
 
 
+def formulas_hold_no_list(chapter: Chapter) -> list[str]:
+    """No line inside a formula begins like a list item: Markdown would make one of it."""
+    found = []
+    for index, cell in enumerate(chapter.cells):
+        if cell.cell_type == "markdown":
+            text = re.sub(r"(?s)`[^`]*`|\$\$.*?\$\$", "", without_fences(cell.source))
+            formulas = (f for part in re.split(r"\n\s*\n", text) for f in part.split("$")[1::2])
+            broken = [f for f in formulas if re.search(r"\n\s*(?:[-+*>]|\d+[.)])\s", f)]
+            found += [f"cell {index}: break the line elsewhere than in ${f}$" for f in broken]
+    return found
+
+
 def links_lead_somewhere(chapter: Chapter) -> list[str]:
     """Links lead to a file, heading, source or term that is there; images are our own."""
     found = []

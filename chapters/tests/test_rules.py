@@ -173,6 +173,7 @@ BAD = [
     ("plain_markdown", text("```{note}\na\n```"), "a directive"),
     ("plain_markdown", text(":::{tip}\na\n:::"), "a directive"),
     ("plain_markdown", text("(here)=\n## A"), "a target"),
+    ("formulas_hold_no_list", text("so $a\n- b$ is"), "break the line elsewhere"),
     ("links_lead_somewhere", text("[A](cite:nobody1900)"), "cite:nobody1900"),
     ("links_lead_somewhere", text("[a](term:bits-per-bite)"), "near it: ['bits-per-byte'"),
     ("links_lead_somewhere", text("[a](99_nothing.ipynb)"), "leads nowhere"),

@@ -62,7 +62,12 @@ def test_the_default_is_the_sum_of_cross_entropies_and_its_weight():
 @pytest.mark.parametrize("kind", ["plain", "ignored", "masked", "weighted"])
 @pytest.mark.parametrize("rows", [5, 1000])
 @pytest.mark.parametrize("make", [lm, partial(lm, scale_logits=True), rnn])
-def test_a_loss_in_chunks_and_its_gradients_are_those_of_all_logits(kind, rows, make):
+@pytest.mark.parametrize("older", [False, True])
+def test_a_loss_in_chunks_and_its_gradients_are_those_of_all_logits(
+    kind, rows, make, older, monkeypatch
+):
+    if older:  # torch before 2.13
+        monkeypatch.delattr(torch.nn.functional, "linear_cross_entropy", raising=False)
     given, results = batch(kind, torch.float64), []
     for loss in (next_token_loss, partial(next_token_loss, chunk_rows=rows)):
         model = make(torch.float64)

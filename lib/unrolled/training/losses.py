@@ -13,6 +13,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from unrolled.data.batches import IGNORE
 from unrolled.training.batch_iterator import Batch
@@ -96,19 +97,42 @@ def next_token_loss(
     if torch.is_autocast_enabled(x.device.type):
         kind = torch.get_autocast_dtype(x.device.type)
         x, weight, bias = (None if t is None else t.to(kind) for t in (x, weight, bias))
-    # Compiled, the operation always allows a second backward pass, and warns unless told so.
-    options = nn.LinearCrossEntropyOptions(
-        batch_chunk_size=4096 if chunk_rows is None else whole("chunk_rows", chunk_rows),
-        allow_retain_graph=torch.compiler.is_compiling(),
-    )
+    rows = 4096 if chunk_rows is None else whole("chunk_rows", chunk_rows)
     if weights is not None and weights.dtype == torch.bool:
         targets, weights = targets.masked_fill(~weights, IGNORE), None
     # The operation's own sum would be rounded to bfloat16 where x is; ours is in float32.
     at_once = weights is None and x.dtype != torch.bfloat16
-    nats = F.linear_cross_entropy(
-        x, weight, targets.flatten(), linear_bias=bias, ignore_index=IGNORE, options=options,
-        reduction="sum" if at_once else "none",
-    )  # fmt: skip
+    nats = _in_chunks(x, weight, bias, targets.flatten(), rows, "sum" if at_once else "none")
     nats = nats.float() if nats.dtype == torch.bfloat16 else nats
     nats = nats if weights is None else nats * weights.flatten()
     return nats.sum(), batch.weight
+
+
+def _in_chunks(
+    x: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, rows: int, reduction: str
+) -> Tensor:
+    """Cross-entropy of the logits x @ weight.T + bias, of which `rows` rows exist at a time."""
+    if not hasattr(F, "linear_cross_entropy"):  # before torch 2.13
+        return _in_recomputed_chunks(x, weight, bias, targets, rows, reduction)
+    # Compiled, the operation always allows a second backward pass, and warns unless told so.
+    options = nn.LinearCrossEntropyOptions(
+        batch_chunk_size=rows, allow_retain_graph=torch.compiler.is_compiling()
+    )
+    return F.linear_cross_entropy(
+        x, weight, targets, linear_bias=bias, ignore_index=IGNORE, options=options,
+        reduction=reduction,
+    )  # fmt: skip
+
+
+def _in_recomputed_chunks(
+    x: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, rows: int, reduction: str
+) -> Tensor:
+    """The same, slower: a chunk's logits are computed again in the backward pass."""
+
+    def nats(x: Tensor, targets: Tensor) -> Tensor:
+        logits = F.linear(x, weight, bias)
+        return F.cross_entropy(logits, targets, ignore_index=IGNORE, reduction=reduction)
+
+    chunks = zip(x.split(rows), targets.split(rows), strict=True)
+    found = [checkpoint(nats, *chunk, use_reentrant=False) for chunk in chunks]
+    return torch.stack(found).sum() if reduction == "sum" else torch.cat(found)

@@ -35,10 +35,10 @@ $$
 The weight is used at every step, with $h_0$, $h_1$ and $h_2$:
 $\bar w = \tfrac94 \cdot 0 + \tfrac52 \cdot 4 - 3 \cdot 4 = -2$.
 
-With windows of one step nothing comes back, $\bar h_t$ is $e_t$ alone, and $\tilde w = 1 \cdot 0
-+ 4 \cdot 4 - 3 \cdot 4 = 4$. The true slope asks for a larger $w$, the truncated one for a
-smaller. What it left out is one path: a larger $w$ at step 2 raises $h_2$ and with it $h_3$,
-which is too low.
+With windows of one step nothing comes back, $\bar h_t$ is $e_t$ alone, and
+$\tilde w = 1 \cdot 0 + 4 \cdot 4 - 3 \cdot 4 = 4$. The true slope asks for a larger $w$, the
+truncated one for a smaller. What it left out is one path: a larger $w$ at step 2 raises $h_2$ and
+with it $h_3$, which is too low.
 """
 
 
