@@ -107,7 +107,7 @@ html: .venv/.ready _build/.whole ## Build the web book into _build/html, warning
 
 # What a release and the published pages have beside the pages.
 .PHONY: editions
-editions: epub ## Build the book's other editions, to be read away from the web
+editions: pdf epub ## Build the book's other editions, to be read away from the web
 
 .PHONY: site
 site: .venv/.ready html browser ## One folder for any static host, _build/site (BOOK_URL=https://example.org/book/)
@@ -118,7 +118,9 @@ book: html ## Build the book, serve it, print its address (PORT=, OPEN=0)
 	@PORT=$(PORT) OPEN=$(OPEN) $(BIN)/python -m book.tools.serve
 
 # The whole book in one file, from the built pages; Chromium sets its formulas.
-.PHONY: epub check-epub
+.PHONY: pdf epub check-epub
+pdf: html browser ## Build the book as a PDF: _build/unrolled.pdf (minutes)
+	@$(BIN)/python -m book.tools.paper
 epub: html browser ## Build the book as an EPUB: _build/unrolled.epub
 	@$(BIN)/python -m book.tools.epub
 check-epub: .venv/.ready ## Check the EPUB with EPUBCheck (installs it once; needs java)
