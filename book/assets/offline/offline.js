@@ -15,7 +15,7 @@
     if (!first) return;
     const asked = performance.getEntriesByType("resource").map((entry) => entry.name);
     for (const url of new Set([location.href, ...asked]))
-      if (url.startsWith(location.origin)) fetch(url).catch(() => {});
+      if (url.startsWith(location.origin)) fetch(url).then((file) => file.blob()).catch(() => {});
   }, { once: true });
   addEventListener("load", () => workers.register(place).catch(() => {}));
 })();
