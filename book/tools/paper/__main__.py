@@ -7,6 +7,7 @@ python -m book.tools.paper 02 14        only these chapters
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 from pathlib import Path
 
@@ -40,7 +41,7 @@ FIT = """width => {
 
 def print_pdf(browser: Browser, text: str, out: Path) -> list[str]:
     """Print the document, with bookmarks and tags, and say what is wider than its page."""
-    source = SITE / "_paper.html"  # beside the pages whose styles it uses
+    source = SITE / f"_paper-{os.getpid()}.html"  # beside the pages whose styles it uses
     source.write_text(text, "utf8")
     page = browser.new_page(viewport={"width": TEXT_WIDTH, "height": 900})
     try:
