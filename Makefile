@@ -170,7 +170,7 @@ test-notebooks: .venv/.ready ## Run the chapters and compare with their stored o
 	$(BIN)/python -m book.tools.notebooks.compare $(if $(SHARD),--shard $(SHARD)) $(ONLY)
 
 .PHONY: test-colab
-test-colab: .venv/.ready .venv-colab/.ready ## With Colab's versions and the library's wheel: changed chapters, others in part (SHARD=)
+test-colab: .venv/.ready .venv-colab/.ready ## With Colab's versions and the library's wheel: changed chapters, the set-up of others (SHARD=)
 	$(BIN)/python -m book.tools.notebooks.colab $(if $(SHARD),--shard $(SHARD))
 
 .PHONY: test-colab-all

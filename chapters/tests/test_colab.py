@@ -1,4 +1,4 @@
-"""What `make test-colab` runs: all of what has changed, and of the rest what is quick."""
+"""What `make test-colab` runs: all of what has changed, and of the rest the set-up cells."""
 
 from __future__ import annotations
 
@@ -7,60 +7,13 @@ from pathlib import Path
 
 import pytest
 from book.tools.notebooks import CHAPTERS, ROOT, chapter_paths, colab, read
-from book.tools.notebooks.slices import figure_cells, needed
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-
-FIGURE = [new_output("display_data", {"text/html": "<figure><svg></svg></figure>"})]
-SOURCES = [
-    "import math",  # 0
-    "model = [1.0]\nother = 3",  # 1
-    "def double(x):\n    return 2 * x",  # 2
-    "other = 4",  # 3
-    "model.append(2.0)",  # 4
-    "slow = other ** 2",  # 5
-    "draw(double(model))",  # 6, a figure
-    "draw(slow)",  # 7, a figure
-]
 
 
-@pytest.fixture
-def notebook():
-    cells = [new_code_cell(source, id=f"c{i}") for i, source in enumerate(SOURCES)]
-    cells[6].outputs = cells[7].outputs = FIGURE
-    return new_notebook(cells=cells)
-
-
-def test_a_cell_needs_the_set_up_what_binds_its_names_and_what_changed_them(notebook):
-    assert figure_cells(notebook) == [6, 7]
-    assert needed(notebook, [6]) == [0, 1, 2, 4, 6]
-    assert needed(notebook, [7]) == [0, 3, 5, 7], "the value bound last, not the first one"
-    assert needed(notebook, []) == [0]
-    notebook.cells.insert(0, new_markdown_cell("# A title"))
-    assert needed(notebook, [7]) == [1, 2, 3, 5, 7]
-
-
-def test_a_part_that_is_assigned_and_a_call_change_a_value():
-    sources = ["import a", "x = {}", "x['a'] = 1", "fit(x)", "y = x", "draw(x)"]
-    made = new_notebook(cells=[new_code_cell(source) for source in sources])
-    assert needed(made, [5]) == [0, 1, 2, 3, 5]
-
-
-def test_the_quick_figures_are_those_within_the_time(notebook):
-    def kept(seconds):
-        return [cell.id for cell in colab.reduced(notebook, seconds).cells]
-
-    assert kept({}) == ["c0", *(f"c{i}" for i in range(1, 8))]
-    assert kept({"c5": 10.0}) == ["c0", "c1", "c2", "c4", "c6"]
-    assert kept({"c0": 9.0, "c2": 2.0, "c5": 2.0}) == ["c0", "c3", "c5", "c7"], "together in time"
-    assert kept({"c4": 10.0, "c7": 10.0}) == ["c0"]
-
-
-def test_every_chapter_has_its_set_up_cell_at_least():
-    for path in chapter_paths():
-        notebook = read(path)
-        first = next(cell for cell in notebook.cells if cell.cell_type == "code")
-        slow = {cell.id: 1000.0 for cell in notebook.cells if cell.id != first.id}
-        assert [cell.id for cell in colab.reduced(notebook, slow).cells] == [first.id]
+def test_of_chapters_that_have_not_changed_the_set_up_cells_run_one_after_the_other():
+    notebooks = [read(path) for path in chapter_paths()]
+    sources = [cell.source for cell in colab.set_up_cells(notebooks).cells]
+    assert len(sources) == len(notebooks)
+    assert all(source.startswith("try:\n    import unrolled") for source in sources)
 
 
 def test_the_digest_follows_the_code_the_library_and_the_pins(monkeypatch):

@@ -7,10 +7,10 @@
 
 The chapters run in an empty folder, so that nothing of the checkout can help them. All cells run
 where something has changed since they last did: the chapter's code, a module of the library that it
-imports, or the versions. Of the other chapters run the set-up cell and the figures that can be had
-within QUICK seconds. What has run is known from `colab.json` beside this file, which `--all` writes
-and whoever changes many chapters commits, and from `_build/colab.json`, which every run adds to.
-So a fresh checkout runs in full what has changed since the committed record, and skips no chapter.
+imports, or the versions. Of the other chapters the set-up cells run, all in one kernel: what else
+they hold has run with these very files. What has run is known from `colab.json` beside this file,
+which `--all` writes and whoever changes many chapters commits, and from `_build/colab.json`, which
+every run adds to. So a fresh checkout runs in full what has changed since the committed record.
 Last of all, in the first shard, a course's notebooks for students and teachers are built and run.
 """
 
@@ -34,15 +34,14 @@ from xml.etree import ElementTree
 
 import nbformat
 from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_notebook
 
 from book.tools.notebooks import CHAPTERS, ROOT, chapter_paths, editions, read
-from book.tools.notebooks.slices import figure_cells, needed
 
 COLAB = ROOT / ".venv-colab" / "bin" / "python"
 LIBRARY = ROOT / "lib" / "unrolled"
 RECORD = Path(__file__).with_name("colab.json")
 LOCAL = ROOT / "_build" / "colab.json"
-QUICK = 3.0  # seconds of computing for the figures of a chapter that has not changed
 START_UP = 3.0  # seconds of a chapter for its kernel, and for cells too short to be noted
 UNKNOWN = 20.0  # seconds that a chapter without a record is taken to need
 
@@ -113,20 +112,10 @@ def _torch() -> str:
 # ---- what to run -------------------------------------------------------------------------------
 
 
-def reduced(notebook: NotebookNode, seconds: dict[str, float]) -> NotebookNode:
-    """The notebook with its set-up cell and figures; what these need takes QUICK seconds at most.
-
-    seconds: by cell id, of the cells that take long enough to be worth noting.
-    """
-    set_up = set(needed(notebook, []))
-    chosen = set(set_up)
-    for cells in sorted((needed(notebook, [i]) for i in figure_cells(notebook)), key=len):
-        more = chosen | set(cells)
-        if sum(seconds.get(notebook.cells[i].id, 0) for i in more - set_up) <= QUICK:
-            chosen = more
-    short = nbformat.from_dict(notebook)
-    short.cells = [short.cells[i] for i in sorted(chosen)]
-    return short
+def set_up_cells(notebooks: Iterable[NotebookNode]) -> NotebookNode:
+    """One notebook with the first code cell of each."""
+    firsts = [next(c for c in notebook.cells if c.cell_type == "code") for notebook in notebooks]
+    return new_notebook(cells=[new_code_cell(cell.source) for cell in firsts])
 
 
 def known(path: Path) -> dict[str, dict]:
@@ -221,21 +210,20 @@ def main() -> int:
     parser.add_argument("chapters", nargs="*")
     options = parser.parse_args()
     record, local = known(RECORD), known(LOCAL)
-    whole, short, digests = {}, {}, {}
+    whole, unchanged, digests = {}, [], {}
     for path in shard(chapter_paths(options.chapters), options.shard):
         notebook = read(path)
         digests[path.stem] = digest(path, notebook)
         seen = [r[path.stem] for r in (record, local) if path.stem in r]
-        same = [entry for entry in seen if entry["digest"] == digests[path.stem]]
-        if options.all or not same:
+        if options.all or digests[path.stem] not in [entry["digest"] for entry in seen]:
             whole[path.stem] = notebook
         else:
-            short[path.stem] = reduced(notebook, same[0]["seconds"])
-    print(
-        f"colab: all cells of {', '.join(whole) or 'no chapter'}; of {len(short)} others the quick"
-    )
+            unchanged.append(notebook)
+    said = f"all cells of {', '.join(whole) or 'no chapter'}"
+    print(f"colab: {said}; the set-up cells of {len(unchanged)} others")
     install_library()
-    code, seconds = run(whole | short)
+    others = {"set_up_cells": set_up_cells(unchanged)} if unchanged else {}
+    code, seconds = run(whole | others)
     if code == 0:
         done = {s: {"digest": digests[s], "seconds": seconds[s]} for s in sorted(whole)}
         LOCAL.parent.mkdir(exist_ok=True)
