@@ -3,15 +3,16 @@
     python -m pytest --nbval … -p book.tools.verify.cpu --cpu-budget 40
 
 CPU seconds are the user and system time of the chapter's kernel and of the processes that it
-starts, cell by cell; what else the machine does counts for nothing. A slower machine may take
-longer: before each chapter a small piece of work is timed, and the chapter's seconds are divided
-by how much longer that took than on the machine that the budget was made for. Two machines differ
+starts, each when it ends; what else the machine does counts for nothing. A slower machine may take
+longer: before the first chapter a small piece of work is timed, and all seconds are divided by how
+much longer that took than on the machine that the budget was made for. Two machines differ
 in more than one number says, so a chapter fails when it is over its budget by more than MARGIN.
 The run ends with the chapters that cost most; of one that fails, the slowest cells are named.
 """
 
 from __future__ import annotations
 
+import functools
 import statistics
 import time
 from collections import defaultdict
@@ -35,17 +36,11 @@ class Cost(NamedTuple):
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system seconds of a process and of all that it started, ended or not."""
-    process = psutil.Process(pid)
-    total = 0.0
-    for each in [process, *process.children(recursive=True)]:
-        try:
-            total += sum(each.cpu_times()[:4])  # its own, and those of its children that ended
-        except psutil.NoSuchProcess:  # it ended meanwhile: its parent has its seconds
-            continue
-    return total
+    """User and system seconds of a process and of those that it started and that have ended."""
+    return sum(psutil.Process(pid).cpu_times()[:4])
 
 
+@functools.cache
 def slowness() -> float:
     """How many times longer this machine computes than the budget's; 1 for a faster one."""
     times = []
@@ -95,15 +90,13 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Note in the cell's report what its kernel's seconds grew by."""
-    chapter, kernel = item.parent, item.parent.kernel
-    if not hasattr(chapter, "slowness"):
-        chapter.slowness = slowness()
+    kernel, slower = item.parent.kernel, slowness()
     begin = cpu_seconds(kernel.km.provisioner.pid) if kernel.is_alive() else 0.0
     try:
         return (yield)
     finally:
         if kernel.is_alive():
-            seconds = (cpu_seconds(kernel.km.provisioner.pid) - begin) / chapter.slowness
+            seconds = (cpu_seconds(kernel.km.provisioner.pid) - begin) / slower
             line = next(iter(item.cell.source.splitlines()), "")
             item.user_properties.append(("cost", (item.name, seconds, line)))
 
