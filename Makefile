@@ -150,7 +150,7 @@ check: .venv/.ready ## The fast part of the tests: style, library, form, exercis
 
 .PHONY: test
 test: .venv/.ready ## Everything, as CI runs it
-	@$(call stages,lint test-lib test-form test-notebooks test-colab live html test-browser)
+	@$(call stages,lint test-lib test-cuda test-form test-notebooks test-colab live html test-browser)
 
 .PHONY: lint
 lint: .venv/.ready
@@ -160,6 +160,13 @@ lint: .venv/.ready
 .PHONY: test-lib
 test-lib: .venv/.ready sandbox ## Tests of the library
 	$(BIN)/python -m pytest -q -n 2 lib/tests
+
+.PHONY: compiler test-cuda
+compiler:
+	@$(call debian,test-cuda,g++,g++)
+test-cuda: .venv/.ready compiler ## The library's cases for a GPU, on one that is emulated on the CPU
+	@if $(BIN)/python lib/tests/emulated/build.py; then \
+	  PYTHONPATH=lib/tests $(BIN)/python -m pytest -q -n 2 -p emulated -m cuda lib/tests; fi
 
 .PHONY: test-form
 test-form: .venv/.ready ## Form of the notebooks, and the exercises with their wrong answers

@@ -197,7 +197,7 @@ def test_the_losses_are_read_once_an_interval_and_none_is_lost(log_every, monkey
     assert history.train_loss[0] == expected.train_loss[0]
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+@pytest.mark.cuda
 def test_the_host_waits_for_a_gpu_once_an_interval():
     given = batch()
     data = [(given.inputs[0].numpy(), given.targets.numpy())]
