@@ -52,6 +52,28 @@ def test_passes_prefetch_and_left_out_batches_come_in_order():
     assert third.first != iterator.first
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_batch_is_a_copy_wherever_it_lay(dtype, device):
+    x, y = torch.ones(3, dtype=torch.float32, device=device), torch.ones(3, device=device).long()
+    weights = torch.ones(3, device=device)
+    batch = to_device((x, y, weights), torch.device(device), dtype)
+    for given in (x, y, weights):
+        given.zero_()  # whoever made the batch fills its tensors again
+    assert all((part == 1).all() for part in (*batch.inputs, batch.targets, batch.weights))
+
+
+def test_what_the_source_raises_is_raised_by_the_draw_that_it_was_drawn_for():
+    def source():
+        yield from [(np.array(1), np.array(1))] * 2
+        raise OSError("the disk is gone")
+
+    iterator = BatchIterator(source(), CPU, torch.float32)
+    iterator.prefetch(3)
+    assert [int(iterator.draw()[0].targets) for _ in range(2)] == [1, 1]
+    with pytest.raises(OSError, match="the disk is gone"):
+        iterator.draw()
+
+
 def test_an_iterable_that_ends_for_good_is_an_error():
     iterator = BatchIterator(iter([(np.array(1), np.array(1))]), CPU, torch.float32)
     iterator.draw()

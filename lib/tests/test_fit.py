@@ -21,7 +21,15 @@ from torch.nn import functional as F
 from unrolled.data.batches import IGNORE, ContiguousBatches
 from unrolled.models.recurrent_lm import RecurrentLM
 from unrolled.training import checkpoint as checkpoints
-from unrolled.training.fit import DivergedError, FitConfig, cross_entropy, fit, per_target
+from unrolled.training.fit import (
+    DivergedError,
+    FitConfig,
+    Trainer,
+    cross_entropy,
+    fit,
+    next_token_loss,
+    per_target,
+)
 from unrolled.training.schedule import cosine
 
 VOCAB, B, T = 7, 2, 5
@@ -95,7 +103,7 @@ def test_the_loop_equals_one_written_by_hand_bit_for_bit(device, accumulate, cli
     history = fit(ours, batches(), config).history
     matrices, vectors = [theirs[0].weight, theirs[2].weight], [theirs[2].bias]
     groups = [{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(groups, lr=0.05, betas=(0.9, 0.99))
+    optimizer = torch.optim.AdamW(groups, lr=0.05, betas=(0.9, 0.99), fused=device == "cuda")
     source, losses, norms, rates = batches(), [], [], []
     torch.manual_seed(5)
     for step in range(13):
@@ -119,6 +127,43 @@ def test_the_loop_equals_one_written_by_hand_bit_for_bit(device, accumulate, cli
     assert history.lr == rates
     assert history.train_loss == pytest.approx(losses, rel=1e-6)
     assert history.step == list(range(1, 14))
+
+
+def test_a_source_that_fails_loses_no_step(device, tmp_path):
+    """On a GPU the next batches are drawn before the step is made."""
+
+    def source(end):
+        yield from batches(end)
+        raise OSError("the disk is gone")
+
+    config = FitConfig(n_steps=13, lr=0.05, grad_accum_steps=2, checkpoint_seconds=0)
+    whole, part, again = (bigram(dropout=0.2).to(device) for _ in range(3))
+    fit(whole, batches(), config)
+    with pytest.raises(OSError, match="the disk is gone"):
+        fit(part, source(end=15), config, checkpoint=tmp_path / "fit")
+    assert checkpoints.read(tmp_path / "fit")[0]["step"] == 7
+    fit(again, batches(), config, checkpoint=tmp_path / "fit")
+    assert torch.equal(parameters(whole), parameters(again))
+
+
+def test_a_fit_holds_no_gradient_and_no_second_model_on_a_gpu(device):
+    model, held = bigram().to(device), []
+
+    def valid(model):
+        held.append([p.grad for p in model.parameters()])
+        return float(-len(held))
+
+    config = FitConfig(n_steps=4, lr=0.05, eval_every=2)
+    trainer = Trainer(model, batches(), config, next_token_loss, valid)
+    for _ in range(2):
+        trainer.train_step()
+    trainer.validate()
+    assert held == [[None] * 3]
+    assert {x.device.type for x in trainer.best["model"].values()} == {"cpu"}
+    best = parameters(model).clone()
+    trainer.train_step()
+    trainer.finish()
+    assert torch.equal(parameters(model), best)
 
 
 def test_the_loop_equals_the_plainest_one():

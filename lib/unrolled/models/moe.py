@@ -128,7 +128,7 @@ def balance_loss(
     if mask is not None:
         probs, experts = probs[mask], experts[mask]
     N, E = probs.shape
-    shares = torch.bincount(experts.flatten(), minlength=E).to(probs.dtype) / N
+    shares = F.one_hot(experts.flatten(), E).sum(0).to(probs.dtype) / N
     if form == "switch":
         shares = shares / experts.shape[1]
     return E * (shares * probs.mean(0)).sum()

@@ -69,13 +69,17 @@ def quantise(weights: Tensor, *, double: bool = False) -> Quantised:
     return Quantised(codes[:, 0] << 4 | codes[:, 1], stored, of_scales, tuple(weights.shape))
 
 
-def dequantise(quantised: Quantised) -> Tensor:
-    """float32, the levels times their blocks' scales, in the shape of what was quantised."""
+def dequantise(quantised: Quantised, levels: Tensor | None = None) -> Tensor:
+    """float32, the levels times their blocks' scales, in the shape of what was quantised.
+
+    levels: `nf4_levels()` on the device of the codes, for a caller that keeps them there.
+    """
     codes, stored, of_scales, shape = quantised
     n = math.prod(shape)
     codes = torch.stack([codes >> 4, codes & 15], -1).flatten()[:n].long()
     scales = _scales(stored, of_scales).repeat_interleave(BLOCK)[:n]
-    return (nf4_levels().to(codes.device)[codes] * scales).view(shape)
+    levels = nf4_levels().to(codes.device) if levels is None else levels
+    return (levels[codes] * scales).view(shape)
 
 
 def _quantise_scales(scales: Tensor) -> tuple[Tensor, Tensor]:
@@ -111,6 +115,7 @@ class QuantisedLinear(nn.Module):
         self.register_buffer("codes", codes)
         self.register_buffer("scales", scales)
         self.register_buffer("scales_scales", of_scales)
+        self.register_buffer("levels", nf4_levels().to(codes.device), persistent=False)
         self.bias = linear.bias
 
     @property
@@ -121,7 +126,7 @@ class QuantisedLinear(nn.Module):
     @property
     def weight(self) -> Tensor:
         """The weight as floats, float32 (out_features, in_features)."""
-        return dequantise(self.quantised)
+        return dequantise(self.quantised, self.levels)
 
     def forward(self, x: Tensor) -> Tensor:
         """(…, in_features) → (…, out_features), in the dtype of x."""

@@ -203,9 +203,10 @@ def _lengths(x: Tensor, mask: Tensor) -> Tensor | None:
     if mask.dtype != torch.bool or mask.shape != x.shape[:2]:
         got = f"{mask.dtype} {tuple(mask.shape)}"
         raise ValueError(f"mask must be bool {tuple(x.shape[:2])}, got {got}")
+    mask = mask.cpu()  # once: each of the questions below would wait for a GPU
     if not mask[:, 0].all() or (mask[:, 1:] & ~mask[:, :-1]).any():
         raise ValueError("each row of mask must be True up to a sequence's end, False after it")
-    return None if mask.all() else mask.sum(1).cpu()
+    return None if mask.all() else mask.sum(1)
 
 
 def _map(f, *states: State) -> State:

@@ -46,14 +46,25 @@ class BatchIterator:
 
         Raises ValueError when the batches end and cannot be started again.
         """
-        if self.ahead:
-            return self.ahead.popleft()
-        batch, begins = next(self.passes)
-        return to_device(batch, self.device, self.dtype), begins
+        if not self.ahead:
+            self.prefetch(1)
+        drawn = self.ahead.popleft()
+        if isinstance(drawn, Exception):
+            raise drawn
+        return drawn
 
     def prefetch(self, n: int) -> None:
-        """Draw n batches now, while the device is still computing, for the next calls of `draw`."""
-        self.ahead.extend([self.draw() for _ in range(n)])
+        """Draw n batches now, while the device is still computing, for the next calls of `draw`.
+
+        What the source raises is raised by the call that it was drawn for.
+        """
+        for _ in range(n):
+            try:
+                batch, begins = next(self.passes)
+                self.ahead.append((to_device(batch, self.device, self.dtype), begins))
+            except Exception as error:
+                self.ahead.append(error)
+                break
 
     def skip(self, n: int) -> None:
         """Leave n batches out; they are not moved to the device."""
@@ -83,8 +94,8 @@ def to_device(batch: tuple, device: torch.device, dtype: torch.dtype) -> Batch:
     """(inputs, targets) or (inputs, targets, weights), arrays or tensors, as a Batch on the device.
 
     Inputs may be a tuple. Booleans stay, integers become int64, floats dtype. A target `IGNORE`
-    has the weight 0; one of weight 0 becomes 0, so that it may be anything. What lies on the CPU
-    is copied, to a GPU through pinned memory without waiting. Raises ValueError for another form or
+    has the weight 0; one of weight 0 becomes 0, so that it may be anything. All are copied, from
+    the CPU to a GPU through pinned memory without waiting. Raises ValueError for another form or
     shape, and, where the batch is on the CPU, for a negative weight.
     """
     inputs, targets, given = _parts(batch)
@@ -107,11 +118,10 @@ def to_device(batch: tuple, device: torch.device, dtype: torch.dtype) -> Batch:
 
     def move(x: Tensor) -> Tensor:
         kind = dtype if x.is_floating_point() else x.dtype
-        if x.device.type == "cpu":
-            x = x.to(kind, copy=True)  # whoever made the batch may use its memory again
-            if device.type == "cuda":
-                return x.pin_memory().to(device, non_blocking=True)
-        return x.to(device, kind)
+        x = x.to(kind, copy=True)  # whoever made the batch may use its memory again
+        if x.device.type == "cpu" and device.type == "cuda":
+            return x.pin_memory().to(device, non_blocking=True)
+        return x.to(device)
 
     weights = None if weights is None else move(weights)
     return Batch(tuple(map(move, inputs)), move(targets), weights, weight)

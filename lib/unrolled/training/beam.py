@@ -76,7 +76,8 @@ def beam_search(
     check_prompts(prompt)
     whole("n_new", n_new)
     (B, T), device = prompt.shape, prompt.device
-    stops = stop_ids(stop, device)
+    stops = stop_ids(stop)
+    stops_on_device = torch.tensor(stops, dtype=torch.int64, device=device)
     reader = Reader(model, cache=cache, source=source, source_mask=source_mask)
     first_row = torch.arange(B, device=device)[:, None] * k  # of each prompt's k rows
     text = nn.functional.pad(prompt.long(), (0, n_new))[:, None].repeat(1, k, 1)  # (B, k, T + n)
@@ -102,7 +103,7 @@ def beam_search(
             beam, token = at // logits.shape[-1], at % logits.shape[-1]
             extended = _rows(text, beam)
             extended[..., T + n - 1 :] = token[..., None]
-            ends = torch.isin(token, stops) | (n == n_new)
+            ends = torch.isin(token, stops_on_device) | (n == n_new)
 
             scores = (best / divide(n, alpha)).masked_fill(~(ends & searching), -torch.inf)[:, :k]
             new = Hypotheses(extended[:, :k], scores, torch.full_like(at[:, :k], n))

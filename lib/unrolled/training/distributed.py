@@ -200,7 +200,8 @@ class DistributedTrainer(Trainer):
             parts = flat.split([p.numel() for p in trained])
             for parameter, part in zip(trained, parts, strict=True):
                 parameter.grad.copy_(part.view_as(parameter))
-        sums = self._sum(torch.stack([*totals, torch.as_tensor(weight).to(totals[0])]))
+        weight = weight if isinstance(weight, Tensor) else totals[0].new_full((), weight)
+        sums = self._sum(torch.stack([*totals, weight.to(totals[0])]))
         return [*sums[:-1]], sums[-1]
 
     def agree(self, stop: bool, save: bool) -> tuple[bool, bool]:

@@ -128,6 +128,7 @@ class Trainer:
         self.autocast, self.optimizer = config.uses_bf16(self.device), config.build(model)
         self.compute_loss = _compiled(loss) if config.compile else loss
         self.base_lrs = [group["lr"] for group in self.optimizer.param_groups]
+        model.zero_grad()
         self.settings_given = config.to_dict()
         self.batches, self.history = BatchIterator(batches, self.device, self.dtype), History()
         self.step, self.cache, self.best = 0, None, {"step": None, "loss": None, "model": None}
@@ -146,7 +147,6 @@ class Trainer:
         factor = self.config.factor(self.step)
         for group, lr in zip(self.optimizer.param_groups, self.base_lrs, strict=True):
             group["lr"] = lr * factor
-        self.model.zero_grad()
         totals, weights = [], []
         for batch, begins in drawn:
             if begins and self.config.carry_state:
@@ -168,6 +168,7 @@ class Trainer:
         if len(self.unread) >= self.log_every:
             self.read_losses()
         self.optimizer.step()
+        self.model.zero_grad()  # so that no gradient is held until the next backward pass
         self.step += 1
 
     def forward(self, batch: Batch, cache: object) -> tuple[Tensor, float | Tensor]:
@@ -217,8 +218,12 @@ class Trainer:
         self.history.valid_step.append(self.step)
         self.history.valid_loss.append(value)
         if self.best["loss"] is None or value < self.best["loss"]:
-            parameters = copy.deepcopy(_state_dict(self.model))
-            self.best = {"step": self.step, "loss": value, "model": parameters}
+            state = _state_dict(self.model)
+            if self.device.type == "cuda":  # whose memory need not hold a second model
+                state = {name: x.cpu() for name, x in state.items()}
+            else:
+                state = copy.deepcopy(state)
+            self.best = {"step": self.step, "loss": value, "model": state}
 
     def validation_sums(self) -> tuple[float, float]:
         """(Σ nats, Σ weight) over the validation batches, or (the function's value, 1)."""

@@ -106,7 +106,8 @@ class _Text:
     def __init__(self, prompt, n_new: int, stop, stop_strings, decode) -> None:
         rows = check_prompts(prompt)
         device = rows[0].device
-        self.stops = stop_ids(stop, device)
+        self.stop_ids = stop_ids(stop)
+        self.stops = torch.tensor(self.stop_ids, dtype=torch.int64, device=device)
         self.strings = [stop_strings] if isinstance(stop_strings, str) else list(stop_strings)
         if self.strings and not ("" not in self.strings and callable(decode)):
             raise ValueError(f"stop_strings {self.strings} need a decode, and none may be empty")
@@ -120,7 +121,10 @@ class _Text:
 
     @property
     def goes_on(self) -> bool:
-        return self.n_read < self.tokens.shape[1] and not bool(self.done.all())
+        if self.n_read == self.tokens.shape[1]:
+            return False
+        can_stop = self.stop_ids or self.strings  # else nobody need wait for a GPU to know
+        return not (can_stop and bool(self.done.all()))
 
     @property
     def read(self) -> Tensor:
@@ -129,7 +133,7 @@ class _Text:
 
     def write(self, logits: Tensor, sampling: Sampling, rng: torch.Generator | None) -> Tensor:
         """Add a token to each text; (B,), where it was drawn, not copied from prompt or end."""
-        check_stops(self.stops, logits.shape[1])
+        check_stops(self.stop_ids, logits.shape[1])
         n, tokens = self.n_read, self.tokens
         is_new = torch.arange(n, device=tokens.device) >= self.lengths[:, None]
         drawn = sampling.draw(sampling.penalise(logits, self.read, is_new), rng)

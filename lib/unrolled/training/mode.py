@@ -50,8 +50,7 @@ def exact_mode(
     """
     if not isinstance(prompt, Tensor) or len(check_prompts(prompt)) != 1:
         raise ValueError(f"prompt must be one, (1, T), got {getattr(prompt, 'shape', prompt)}")
-    T, stops = prompt.shape[1], stop_ids(stop, prompt.device)
-    endings = set(stops.tolist())
+    T, stops = prompt.shape[1], stop_ids(stop)
     reader = Reader(model, cache=cache, source=source, source_mask=source_mask)
     if reader.limit is not None and T + whole("n_new", n_new) - 1 > reader.limit:
         raise ValueError(f"{T} + {n_new} tokens do not fit into the context of {reader.limit}")
@@ -59,7 +58,7 @@ def exact_mode(
     with in_mode(model, training=False), torch.inference_mode():
         for n_reads in range(whole("max_reads", max_reads) + 1):
             nats, new = heapq.heappop(beginnings)
-            if new and (new[-1] in endings or len(new) == n_new):
+            if new and (new[-1] in stops or len(new) == n_new):
                 break
             if n_reads == max_reads:
                 raise RuntimeError(f"after {n_reads} reads a text may have up to {-nats:.3f} nats")
@@ -68,7 +67,7 @@ def exact_mode(
             check_stops(stops, logits.shape[1])
             sums = (nats - logits[0].cpu().double().log_softmax(-1)).tolist()
             is_last = len(new) + 1 == n_new
-            best = min([best, *(x for i, x in enumerate(sums) if is_last or i in endings)])
+            best = min([best, *(x for i, x in enumerate(sums) if is_last or i in stops)])
             for token, x in enumerate(sums):
                 if x <= best and x < math.inf:
                     heapq.heappush(beginnings, (x, (*new, token)))

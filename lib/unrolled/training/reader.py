@@ -97,14 +97,13 @@ def check_prompts(prompt: Tensor | Sequence[Tensor]) -> list[Tensor]:
     return [row.long() for row in prompt]
 
 
-def stop_ids(stop: int | Collection[int] | None, device: torch.device) -> Tensor:
-    """One id, several or none as int64 (n,)."""
+def stop_ids(stop: int | Collection[int] | None) -> list[int]:
+    """One id, several or none as a list."""
     stops = () if stop is None else stop if isinstance(stop, Collection) else (stop,)
-    stops = [whole("stop", i.item() if isinstance(i, Tensor) else i, 0) for i in stops]
-    return torch.tensor(stops, device=device).long()
+    return [whole("stop", i.item() if isinstance(i, Tensor) else i, 0) for i in stops]
 
 
-def check_stops(stops: Tensor, vocab_size: int) -> None:
+def check_stops(stops: list[int], vocab_size: int) -> None:
     """ValueError for a stop that no model of this vocabulary can write."""
-    if (stops >= vocab_size).any():
-        raise ValueError(f"stop must be ids below {vocab_size}, got {stops.tolist()}")
+    if max(stops, default=0) >= vocab_size:
+        raise ValueError(f"stop must be ids below {vocab_size}, got {stops}")

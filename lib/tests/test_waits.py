@@ -1,0 +1,137 @@
+"""Where the host waits for a GPU: by line of the library, for each step of a fit and each token."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from unrolled.data.batches import IGNORE
+from unrolled.models.lora import add_lora
+from unrolled.models.moe import MixtureOfExperts, with_balance
+from unrolled.models.recurrent_lm import RecurrentLM
+from unrolled.models.seq2seq import Seq2Seq
+from unrolled.models.ssm_lm import SelectiveLM
+from unrolled.models.transformer import TransformerLM
+from unrolled.models.transformer_config import preset
+from unrolled.training.beam import beam_search
+from unrolled.training.fit import FitConfig, fit, next_token_loss
+from unrolled.training.generate import generate
+
+pytestmark = pytest.mark.cuda
+V, B, T, N_STEPS, N_NEW, LAYERS, EXPERTS = 31, 3, 11, 40, 17, 2, 5
+READ = "training/fit.py"  # all losses of 20 steps at once
+SMALL = dict(
+    vocab_size=V, d_model=14, n_layers=LAYERS, n_heads=7, d_ff=13, context_length=64
+)  # fmt: skip
+
+
+@pytest.fixture
+def waits():
+    """Waits by line while a function runs, each a file and how often."""
+    if "emulated" not in sys.modules:
+        pytest.skip("a real GPU does not say which line waits")
+
+    def found(function) -> dict[str, int]:
+        with sys.modules["emulated"].Waits() as seen:
+            function()
+        by_file: dict[str, int] = {}
+        for line, n in seen.found.items():
+            file = line.partition(":")[0]
+            by_file[file] = by_file.get(file, 0) + n
+        return by_file
+
+    return found
+
+
+def transformer(name="gpt2", **more):
+    return TransformerLM(preset(name, **SMALL | more))
+
+
+def mixture():
+    model = transformer()
+    for block in model.stack.blocks:
+        block.feed_forward = MixtureOfExperts(SMALL["d_model"], 13, n_experts=EXPERTS)
+    return model
+
+
+def quantised():
+    model = transformer()
+    add_lora(model, "*.attention.[qv]_proj", rank=2, quantise=True)
+    return model
+
+
+def texts(kind="plain"):
+    rng = np.random.default_rng(0)
+    mask = np.arange(T + 1) < np.array([[T + 1], [9], [7]])
+    while True:
+        x = rng.integers(V, size=(B, T + 1))
+        y = np.where(mask[:, 1:], x[:, 1:], IGNORE)
+        if kind == "pairs":
+            yield (x, x[:, :-1], mask), y
+        else:
+            yield x[:, :-1], (y if kind == "ignored" else x[:, 1:])
+
+
+FITS = {  # the model, its batches, settings, and waits a step beside those for the losses
+    "gpt2": (transformer, texts(), {}, {}),
+    "gpt2, targets left out": (transformer, texts("ignored"), {}, {}),
+    "gpt2, two batches a step": (transformer, texts(), {"grad_accum_steps": 2}, {}),
+    "gpt2, chunks": (
+        transformer, texts(), {"loss": partial(next_token_loss, chunk_rows=8)}, {}
+    ),
+    "llama": (partial(transformer, "llama-7b", n_kv_heads=1), texts(), {}, {}),
+    "lstm": (lambda: RecurrentLM(V, "lstm", embedding_dim=7, hidden_size=5), texts(), {}, {}),
+    "state space": (lambda: SelectiveLM(V, d_model=14, n_layers=LAYERS), texts(), {}, {}),
+    "four bits": (quantised, texts(), {}, {}),
+    # each expert asks which tokens are its own, again in the backward pass
+    "mixture": (
+        mixture, texts(), {"loss": with_balance(next_token_loss)},
+        {"models/moe.py": 2 * LAYERS * EXPERTS},
+    ),
+    # the mask, and the lengths that the packed kernel wants on the CPU
+    "seq2seq, padded": (
+        lambda: Seq2Seq(V, V, embedding_dim=7, hidden_size=6), texts("pairs"), {},
+        {"models/recurrent.py": 3},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FITS)
+def test_a_fit_waits_once_in_twenty_steps_and_where_a_model_has_to(case, waits):
+    make, source, options, more = FITS[case]
+    settings = {k: x for k, x in options.items() if k != "loss"}
+    config = FitConfig(n_steps=N_STEPS, lr=1e-3, precision="off", **settings)
+    loss = {k: x for k, x in options.items() if k == "loss"}
+    model = make().cuda()
+    found = waits(lambda: fit(model, source, config, **loss))
+    assert found.pop(READ) <= N_STEPS // 20
+    assert all(n <= more.get(file, 0) * N_STEPS for file, n in found.items()), found
+
+
+WRITERS = {  # waits a token
+    "greedy": ({"temperature": 0}, {"training/reader.py": 1}),
+    "greedy, a stop": (
+        {"temperature": 0, "stop": 3}, {"training/reader.py": 1, "training/generate.py": 1}
+    ),
+    # the logits to the CPU, where the token is drawn, and the token back
+    "drawn": ({"top_p": 0.9}, {"training/reader.py": 1, "training/samplers.py": 2}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRITERS)
+def test_a_token_waits_for_its_logits_its_draw_and_its_stops(case, waits):
+    options, allowed = WRITERS[case]
+    prompt, model = torch.zeros(B, 2, dtype=torch.long, device="cuda"), transformer().cuda()
+    found = waits(lambda: generate(model, prompt, N_NEW, **options))
+    once = 2  # lengths and stops are brought to the device
+    assert all(n <= allowed.get(file, 0) * N_NEW + once for file, n in found.items()), found
+
+
+def test_a_beam_waits_for_its_logits_and_for_whether_it_has_ended(waits):
+    prompt, model = torch.zeros(B, 2, dtype=torch.long, device="cuda"), transformer().cuda()
+    found = waits(lambda: beam_search(model, prompt, N_NEW, n_beams=2, stop=3))
+    once = 2  # the stops to the device, and the longest length back
+    assert found == {"training/reader.py": N_NEW, "training/beam.py": N_NEW + once}
