@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
+from unrolled.models.attention import attend
 from unrolled.models.heads import MultiHeadAttention, attention_weights
 from unrolled.models.kv_cache import LayerCache
 from unrolled.models.masks import causal_mask, padding_mask, window_mask
@@ -214,6 +216,60 @@ def test_dropout_acts_in_training_only():
     module.eval()
     close(module(x), module(x), 0)
     assert (module(x, return_weights=True)[1] > 0).all()
+
+
+# --- autocast ------------------------------------------------------------------------------------
+
+
+class Casts(TorchDispatchMode):
+    """Within, the shapes of all tensors that are cast to another dtype."""
+
+    def __init__(self):
+        super().__init__()
+        self.shapes = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func is torch.ops.aten._to_copy.default:
+            self.shapes.append(tuple(args[0].shape))
+        return func(*args, **(kwargs or {}))
+
+
+def cast_apart(module, x, source):
+    """The same attention where q, k and v each begin from the tensor in single precision."""
+    q, k, v = module.q_proj(x), module.k_proj(source), module.v_proj(source)
+    heads = (y.unflatten(-1, (-1, K)).transpose(1, 2) for y in (q, k, v))
+    return module.o_proj(attend(*heads).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize("is_cross", [False, True])
+def test_autocast_casts_what_attention_reads_once(is_cross, device):
+    module = MultiHeadAttention(D, H, d_source=SOURCE if is_cross else None).float().to(device)
+    x = torch.randn(B, T, D, device=device, dtype=torch.float32, requires_grad=True)
+    source = torch.randn(B, S, SOURCE, device=device, dtype=torch.float32, requires_grad=True)
+    given = (x, source) if is_cross else (x,)
+    with torch.autocast(device, torch.bfloat16):
+        expected = cast_apart(module, *(given if is_cross else (x, x)))
+        with Casts() as casts:
+            output = module(*given)
+    assert [casts.shapes.count(tuple(g.shape)) for g in given] == [1] * len(given)
+    assert output.dtype == torch.bfloat16
+    close(output, expected, 0)
+    pairs = zip(gradients(module, output, *given), gradients(module, expected, *given), strict=True)
+    for ours, theirs in pairs:
+        assert ours.dtype == torch.float32
+        assert_close(ours, theirs, rtol=0.05, atol=0.05)  # their sum is rounded to eight bits
+
+
+def test_autocast_leaves_attention_in_double_precision_alone(device):
+    module, x = MultiHeadAttention(D, H).to(device), torch.randn(B, T, D, device=device)
+    with torch.autocast(device, torch.bfloat16):
+        inside = module(x)
+    close(inside, module(x), 0)
+
+
+def test_attention_tells_its_shape_on_a_device_without_autocast():
+    module, x = MultiHeadAttention(D, H).to("meta"), torch.empty(B, T, D, device="meta")
+    assert module(x).shape == (B, T, D)
 
 
 # --- the cache -----------------------------------------------------------------------------------

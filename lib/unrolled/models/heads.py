@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from unrolled.models.attention import IMPLEMENTATIONS, attend
 from unrolled.models.kv_cache import LayerCache
+from unrolled.models.layers import cast_for_products
 from unrolled.models.masks import ScoreMask
 from unrolled.models.positions import Rotary
 from unrolled.models.recording import recording
@@ -93,6 +94,8 @@ class MultiHeadAttention(nn.Module):
         is_cross = source is not None
         source = source if is_cross else x
         self._check(x, source, mask)
+        x = cast_for_products(x)  # once, not for each of q, k and v
+        source = cast_for_products(source) if is_cross else x
         q = self._split(self.q_proj(x), self.n_heads)  # (B, H, T, K)
         if is_cross and cache is not None and cache.length:
             k, v = cache.keys, cache.values

@@ -107,3 +107,16 @@ def check_ids(name: str, ids: Tensor, n: int) -> None:
     low, high = (int(end) for end in ids.aminmax())
     if low < 0 or high >= n:
         raise IndexError(f"{name} must lie between 0 and {n - 1}, got {low} to {high}")
+
+
+def cast_for_products(x: Tensor) -> Tensor:
+    """x in the dtype to which autocast casts what a matrix product reads; x itself without autocast.
+
+    A tensor that several products read is cast once with it; autocast casts it for each of them,
+    and each keeps its copy for the backward pass.
+    """
+    kind = x.device.type
+    if not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
+        return x
+    casts = x.is_floating_point() and x.dtype != torch.float64  # autocast leaves the others alone
+    return x.to(torch.get_autocast_dtype(kind)) if casts else x
