@@ -110,7 +110,7 @@ def check_ids(name: str, ids: Tensor, n: int) -> None:
 
 
 def cast_for_products(x: Tensor) -> Tensor:
-    """x in the dtype to which autocast casts what a matrix product reads; x itself without autocast.
+    """x in the dtype to which autocast casts what a product reads; without autocast x itself.
 
     A tensor that several products read is cast once with it; autocast casts it for each of them,
     and each keeps its copy for the backward pass.
