@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -12,7 +13,11 @@ from torch.testing import assert_close
 from unrolled.data.batches import IGNORE
 from unrolled.teaching.experiments import c23_precision as precision
 from unrolled.teaching.experiments import c23_shards as shards
-from unrolled.training.fit import cross_entropy
+from unrolled.teaching.experiments import c23_step as steps
+from unrolled.teaching.experiments import record
+from unrolled.training.fit import cross_entropy, next_token_loss
+
+NO_CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 
 
 def literal(model, inputs, targets, n_processes):
@@ -124,3 +129,43 @@ def test_a_record_of_precision_has_a_row_for_each_kind_and_seed():
     ]
     stuck = {r["kind"]: r["stuck"] for r in rows}
     assert stuck["float32"] < 0.05 < stuck["bf16 weights"]
+
+
+@NO_CUDA
+def test_a_step_of_gpt2_keeps_its_memory_and_its_operations():
+    """Counted on fake tensors of a GPU; nanoGPT's step holds 30.3 GiB, and 648 operations."""
+    found = steps.counted(partial(steps.step_of_fit, next_token_loss))
+    assert found["peak_bytes"] <= 14 * 2**30
+    assert found["operations"] <= 1_150
+    recorded = record.load("c23_step")["metrics"]["rows"][0]
+    assert found["flops"] == recorded["flops"]
+    assert found["parameters"] == recorded["parameters"] == 124_475_904
+
+
+@NO_CUDA
+def test_bytes_flops_and_operations_of_two_products_are_counted_by_hand():
+    """(7, 11) @ (11, 13) and its backward pass, in float32; storage comes in multiples of 512."""
+
+    def make():
+        layer = torch.nn.Linear(11, 13, bias=False, device="cuda")  # 572 bytes
+
+        def step():
+            layer.weight.grad = None
+            x = torch.ones(7, 11, device="cuda")  # 308 bytes
+            layer(x).backward(torch.ones(7, 13, device="cuda"))  # 364 bytes each, gradient 572
+
+        return layer, step
+
+    assert steps.counted(make) == {
+        "parameters": 143,
+        "peak_bytes": 1024 + 512 + 512 + 512 + 1024,
+        "held_bytes": 1024 + 1024,
+        "operations": 4,  # x and the gradient that comes in, and two products
+        "flops": 2 * (2 * 7 * 11 * 13),
+    }
+
+
+def test_without_a_gpu_the_count_names_what_is_missing(monkeypatch):
+    monkeypatch.setattr(steps.sys, "executable", "false")
+    with pytest.raises(RuntimeError, match="make test-cuda"):
+        steps.in_a_process_with_the_emulated_gpu()
