@@ -26,7 +26,6 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.nn import functional as F
-from torch.nn.modules import linear_cross_entropy
 from torch.utils import _foreach_utils, flop_counter
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -59,12 +58,15 @@ class Count(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         packet = func.overloadpacket
-        if "linear_cross_entropy" in func.name():  # an operation made of others: count these
+        is_made_of_others = "linear_cross_entropy" in func.name()
+        if is_made_of_others:
+            from torch.nn.modules import linear_cross_entropy  # from torch 2.13 on
+
             with self:
                 getattr(linear_cross_entropy, packet.__name__)._init_fn(*args, **kwargs)
-            return func(*args, **kwargs)
         found = func(*args, **kwargs)
-        self.operations += not func.is_view and packet.__name__ not in NO_WORK
+        computes = not func.is_view and packet.__name__ not in NO_WORK
+        self.operations += computes and not is_made_of_others
         if packet is torch.ops.aten.addmm_:
             packet = torch.ops.aten.addmm
         if packet in flop_counter.flop_registry:
