@@ -17,8 +17,6 @@ from unrolled.teaching.experiments import c23_step as steps
 from unrolled.teaching.experiments import record
 from unrolled.training.fit import cross_entropy, next_token_loss
 
-NO_CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
-
 
 def literal(model, inputs, targets, n_processes):
     """The mean of the means, process by process."""
@@ -131,7 +129,7 @@ def test_a_record_of_precision_has_a_row_for_each_kind_and_seed():
     assert stuck["float32"] < 0.05 < stuck["bf16 weights"]
 
 
-@NO_CUDA
+@pytest.mark.cuda
 def test_a_step_of_gpt2_keeps_its_memory_and_its_operations():
     """Counted on fake tensors of a GPU; nanoGPT's step holds 30.3 GiB, and 648 operations."""
     found = steps.counted(partial(steps.step_of_fit, next_token_loss))
@@ -142,7 +140,7 @@ def test_a_step_of_gpt2_keeps_its_memory_and_its_operations():
     assert found["parameters"] == recorded["parameters"] == 124_475_904
 
 
-@NO_CUDA
+@pytest.mark.cuda
 def test_bytes_flops_and_operations_of_two_products_are_counted_by_hand():
     """(7, 11) @ (11, 13) and its backward pass, in float32; storage comes in multiples of 512."""
 
