@@ -457,12 +457,43 @@ def test_what_does_not_fit_is_refused_with_its_shapes(inputs, options, error, me
         attend(*inputs, **options)
 
 
-@both
+READ = {  # what is spoilt, and where in q (T, K), k or v (S, K), or in a bias (T, S)
+    "a NaN in a query": ("q", (-1, 2), math.nan),
+    "an infinite query": ("q", (-1, 2), math.inf),
+    "a NaN in a key": ("k", (0, 1), math.nan),
+    "a NaN in a value": ("v", (0, slice(None)), math.nan),
+    "a NaN in a bias": ("bias", (-1, 0), math.nan),
+    "a score of infinity": ("bias", (-1, 0), math.inf),
+    "no finite score": ("bias", (-1, slice(None)), -math.inf),
+}
+
+
+@pytest.mark.parametrize("implementation", ["reference", "fused", "auto"])
 @pytest.mark.parametrize("causal", [False, True])
-def test_a_query_that_is_nan_gives_nan_and_spoils_no_other(implementation, causal):
+@pytest.mark.parametrize(("T", "S"), [(1, 1), (1, 40), (3, 3), (3, 16), (16, 16), (40, 40)])
+@pytest.mark.parametrize("spoilt", READ)
+def test_what_is_not_finite_makes_nan_of_the_rows_that_read_it(
+    spoilt, T, S, causal, implementation
+):
+    name, at, value = READ[spoilt]
+    q, k, v = (torch.randn(B, H, n, K).float() for n in (T, S, S))  # as the CPU's kernel wants them
+    given = {"q": q, "k": k, "v": v}
+    if name == "bias":
+        given["bias"] = torch.zeros(B, H, T, S).float()
+    options = {"causal": causal, "implementation": implementation}
+    expected = attend(**given, **options)
+    given[name][0, 1][at] = value
+    got = attend(**given, **options)
+    rows = slice(-1, None) if name in ("q", "bias") else slice(None)  # all may see the first key
+    expected[0, 1, rows] = math.nan
+    assert_close(got, expected, rtol=0, atol=1e-5, equal_nan=True)
+
+
+@both
+def test_what_the_mask_hides_spoils_nothing(implementation):
     q, k, v = (x.detach() for x in qkv(B, H, n_keys=T))
-    expected = attend(q, k, v, causal=causal, implementation=implementation)
-    q[0, 1, 3, 2] = math.nan  # torch's kernel on a CPU would give zeros here
-    got = attend(q, k, v, causal=causal, implementation=implementation)
-    expected[0, 1, 3] = math.nan
-    assert_close(got, expected, rtol=0, atol=0, equal_nan=True)
+    expected = attend(q, k, v, causal=True, implementation=implementation)
+    k[:, :, -1] = math.nan
+    got = attend(q, k, v, causal=True, implementation=implementation)
+    assert_close(got[:, :, :-1], expected[:, :, :-1], rtol=1e-12, atol=1e-12)
+    assert got[:, :, -1].isnan().all()

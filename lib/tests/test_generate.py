@@ -471,3 +471,15 @@ def test_a_nan_anywhere_among_the_logits_is_refused(where):
     logits[where] = math.nan
     with pytest.raises(ValueError, match="the largest logit after 2 tokens is nan"):
         generate(Fixed(logits), PROMPT, 1, temperature=0, cache=False)
+
+
+@pytest.mark.parametrize("position", ["learned", "rotary", "relative", "alibi"])
+@pytest.mark.parametrize("part", ["q_proj", "k_proj", "v_proj"])
+def test_a_nan_in_any_weight_of_attention_is_refused_however_short_the_prompt(part, position):
+    model = transformer(position).float()
+    with torch.no_grad():
+        getattr(model.stack.blocks[0].attention, part).weight[0, 0] = math.nan
+    for n in (1, 3, 7):
+        for cache in (True, False):
+            with pytest.raises(ValueError, match=f"the largest logit after {n} tokens is nan"):
+                generate(model, torch.zeros(1, n).long(), 2, cache=cache)

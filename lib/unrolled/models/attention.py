@@ -36,11 +36,15 @@ def attend(
         layers, which holds the bias and causality as well.
     bias: finite, added to the scores, broadcastable to them: ALiBi, or a relative bias.
     causal: besides the mask, query i may attend to keys j ≤ i + S − T only (`causal_mask`).
-    scale: 1/√K when left out.
+    scale: above 0; 1/√K when left out.
     dropout: in [0, 1), the probability with which a weight is set to 0 (others are scaled up).
     implementation: "reference" follows the formula, "fused" is torch's kernel; "auto" takes the
         fused one, unless the weights are to be returned.
     return_weights: return (output (…, T, Kv), weights (…, T, S)), the weights after dropout.
+
+    A query that reads NaN (its own, or in a key, value or bias), a score of ∞, or scores of −∞
+    alone, gets NaN from every implementation, as the formula has it. (On a CPU "fused" then follows
+    the formula, since the kernel may give numbers; in a compiled program nothing is looked at.)
 
     Raises TypeError for a mask that is not boolean or a bias that is, ValueError for shapes that do
     not fit and for weights from the fused kernel, which never holds them.
@@ -55,8 +59,9 @@ def attend(
     if not isinstance(mask, ScoreMask):
         _check_broadcast((*q.shape[:-1], S), mask=mask, bias=bias)
         mask = prepare(mask, bias, T, S, causal=causal, device=q.device)
-    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
-    if implementation == "fused" or (implementation == "auto" and not return_weights):
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else real("scale", scale, above=0)
+    fused = implementation == "fused" or (implementation == "auto" and not return_weights)
+    if fused and _is_finite(q, k, mask):
         return _fused(q, k, v, mask, scale, dropout)
     k, v = _spread(k, q), _spread(v, q)
     scores = q @ k.transpose(-2, -1) * scale  # (…, T, S)
@@ -82,11 +87,17 @@ def _fused(q: Tensor, k: Tensor, v: Tensor, mask: ScoreMask, scale: float, dropo
         q, k, v, attn_mask=added, dropout_p=dropout, is_causal=mask.causal, scale=scale,
         enable_gqa=grouped,
     )  # fmt: skip
-    output = output if mask.alive is None else output * mask.alive
-    checked = q.device.type == "cpu" and not torch.compiler.is_compiling()
-    if checked and not q.detach().sum().isfinite():  # this kernel may give numbers for a NaN
-        output = output + (q.detach() * 0).sum(-1, keepdim=True)
-    return output
+    return output if mask.alive is None else output * mask.alive
+
+
+def _is_finite(q: Tensor, k: Tensor, mask: ScoreMask) -> bool:
+    """Whether the CPU's kernel gives what the formula does; it gives NaN for a NaN in v by itself.
+
+    Elsewhere the host would wait for the answer, and kernels give NaN.
+    """
+    if q.device.type != "cpu" or torch.compiler.is_compiling():
+        return True
+    return mask.finite and bool((q.detach().sum() + k.detach().sum()).isfinite())
 
 
 def _spread(x: Tensor, q: Tensor) -> Tensor:

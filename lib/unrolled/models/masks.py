@@ -82,6 +82,7 @@ class ScoreMask(NamedTuple):
     added: Tensor | None  # booleans, or numbers to add with −∞ for what is masked; no row is empty
     alive: Tensor | None  # (…, T, 1): False for a query that may attend to nothing; None: all may
     causal: bool  # nothing but causal, with as many keys as queries: kernels need no mask for it
+    finite: bool = True  # the bias; on a CPU only, elsewhere nobody looks
 
 
 def prepare(
@@ -100,7 +101,9 @@ def prepare(
     """
     if causal and T == S and mask is None and bias is None:
         return ScoreMask(None, None, True)
-    alive = None
+    alive, finite = None, True
+    if bias is not None and bias.device.type == "cpu" and not torch.compiler.is_compiling():
+        finite = bool(bias.detach().sum().isfinite())
     past = causal_mask(T, S, device=device) if causal and T > 1 else None  # one query sees all
     allowed = combine(past, mask)
     if mask is not None:
@@ -108,7 +111,7 @@ def prepare(
         allowed = allowed | ~alive
     if allowed is not None:
         bias = allowed if bias is None else torch.where(allowed, bias, -math.inf)
-    return ScoreMask(bias if bias is None else torch.atleast_2d(bias), alive, False)
+    return ScoreMask(bias if bias is None else torch.atleast_2d(bias), alive, False, finite)
 
 
 def distances(T: int, S: int | None = None, *, device: Device = None) -> Tensor:
