@@ -36,6 +36,7 @@ models.layers.LayerNorm: eps=1e-05, bias=True, implementation='auto'
 models.layers.FeedForward: activation='gelu', bias=True
 models.lora.LoRALinear: rank=8, alpha=16.0, dropout=0.0
 models.lora.add_lora: rank=8, alpha=16.0, dropout=0.0, quantise=False, double=False
+models.masks.ScoreMask: finite=True
 models.masks.prepare: causal=False
 models.moe.MixtureOfExperts: top_k=2, activation='swiglu', bias=False
 models.moe.balance_loss: form='switch'

@@ -148,17 +148,6 @@ def test_case_is_kept_on_request():
     assert tokenizer.encode("NOW Now").tolist() == [0, 3]
 
 
-@pytest.mark.parametrize("text", [["a", "b"], b"ab", None])
-def test_what_is_no_text_is_refused_by_its_type(text):
-    characters, some_words = CharTokenizer.train("ab"), WordTokenizer.train("a a b b")
-    for use in (
-        CharTokenizer.train, characters.encode, WordTokenizer.train, some_words.encode,
-        some_words.encode_lines, words,
-    ):  # fmt: skip
-        with pytest.raises(TypeError, match=rf"\(str\), got {type(text).__name__}"):
-            use(text)
-
-
 def test_impossible_settings_are_refused():
     with pytest.raises(ValueError, match="min_count must be at least 1, got 0"):
         WordTokenizer.train("a", 0)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unrolled.validate import whole
+from unrolled.validate import checked, whole
 
 # A target without a loss: torch's cross_entropy leaves it out (its ignore_index).
 IGNORE = -100
@@ -34,6 +34,7 @@ class ContiguousBatches:
     (N,), ValueError for a text that is too short.
     """
 
+    @checked
     def __init__(self, tokens: ArrayLike, *, batch_size: int, seq_len: int) -> None:
         self.tokens = _long_enough(tokens, batch_size, seq_len, batch_size).copy()
         self.batch_size, self.seq_len = batch_size, seq_len
@@ -55,6 +56,7 @@ class ContiguousBatches:
             yield inputs[:, here].copy(), targets[:, here].copy()
 
 
+@checked
 def random_batch(
     rng: np.random.Generator, tokens: ArrayLike, *, batch_size: int, seq_len: int
 ) -> Pair:
@@ -78,6 +80,7 @@ class Padded(NamedTuple):
     mask: NDArray[np.bool_]  # (B, T), True at a token, False at padding
 
 
+@checked
 def pad(sequences: Sequence[ArrayLike], pad_id: int) -> Padded:
     """Sequences (n_b,) of integers, in order, filled up on the right with pad_id.
 
@@ -94,6 +97,7 @@ def pad(sequences: Sequence[ArrayLike], pad_id: int) -> Padded:
     return Padded(tokens, mask)
 
 
+@checked
 def targets_at_end(mask: NDArray[np.bool_], labels: ArrayLike) -> Ids:
     """Targets (B, T) with one label per sequence, at its last token, and `IGNORE` elsewhere.
 
@@ -111,6 +115,7 @@ def targets_at_end(mask: NDArray[np.bool_], labels: ArrayLike) -> Ids:
     return targets
 
 
+@checked
 def shuffled_batches(rng: np.random.Generator, n: int, batch_size: int) -> Iterator[Ids]:
     """One pass over n examples in random order: the indices (≤ batch_size,) of each batch.
 

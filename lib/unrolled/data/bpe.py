@@ -12,7 +12,7 @@ from __future__ import annotations
 import codecs
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unrolled.data.bpe_merges import BYTES, END, GONE, Pair, learn_merges
 from unrolled.data.tokens import check_distinct, check_ids, check_text
-from unrolled.validate import one_of
+from unrolled.validate import checked, one_of
 
 PATTERNS = {  # each match is a piece
     "gpt2": regex.compile(
@@ -43,10 +43,11 @@ class BPETokenizer:
     raises UnicodeEncodeError, which is a ValueError.
     """
 
+    @checked
     def __init__(
         self,
         merges: Sequence[Pair],
-        special_tokens: Sequence[str] = (),
+        special_tokens: Collection[str] = (),
         *,
         pattern: str = "gpt2",
         vocab: Sequence[bytes | str] | None = None,
@@ -85,11 +86,12 @@ class BPETokenizer:
         self._cache: dict[str, list[int]] = {}
 
     @classmethod
+    @checked
     def train(
         cls,
         text: str,
         n_merges: int = 1_000,
-        special_tokens: Sequence[str] = (),
+        special_tokens: Collection[str] = (),
         *,
         pattern: str = "gpt2",
         min_count: int = 2,
@@ -106,6 +108,7 @@ class BPETokenizer:
         merges = learn_merges(counted, n_merges, min_count)
         return cls(merges, special_tokens, pattern=pattern)
 
+    @checked
     def encode(self, text: str, *, special: bool = False) -> NDArray[np.int64]:
         """The ids (n,) of the n tokens of `text`.
 
@@ -122,6 +125,7 @@ class BPETokenizer:
                 ids += self._cache.get(piece) or self._encode_piece(piece)
         return np.array(ids, dtype=np.int64)
 
+    @checked
     def encode_stream(
         self, texts: Iterable[str], *, special: bool = False
     ) -> Iterator[NDArray[np.int64]]:
@@ -141,19 +145,23 @@ class BPETokenizer:
                 held = held[cut.end() :]
         yield self.encode(held, special=special)
 
+    @checked
     def encode_bytes(self, piece: bytes) -> NDArray[np.int64]:
         """The ids (n,) of any bytes, also of invalid UTF-8, taken as one piece."""
         return np.array(self._merged(piece), dtype=np.int64)
 
+    @checked
     def decode_bytes(self, ids: ArrayLike) -> bytes:
         """The bytes of ids (n,); ValueError if one lies outside 0 … vocab_size − 1."""
         ids = check_ids(ids, 0, self.vocab_size, "ids", 1)
         return b"".join([self._bytes[i] for i in ids.tolist()])
 
+    @checked
     def decode(self, ids: ArrayLike) -> str:
         """The text of ids (n,); bytes that are no UTF-8, as of a cut character, become U+FFFD."""
         return self.decode_bytes(ids).decode(errors="replace")
 
+    @checked
     def decode_stream(self, ids: Iterable[int]) -> Iterator[str]:
         """The text of ids that arrive one by one: for each, the characters it makes whole.
 
@@ -206,10 +214,8 @@ def _encodable(text: str) -> str:
     return text
 
 
-def _special_pattern(special_tokens: Sequence[str]) -> regex.Pattern:
+def _special_pattern(special_tokens: Collection[str]) -> regex.Pattern:
     """Matches each special token, the longest first, as a group: `split` keeps it at odd places."""
-    if isinstance(special_tokens, str):
-        raise TypeError(f"expected a list of special tokens, got the text {special_tokens!r}")
     for token in special_tokens:
         if check_text(token).split() != [token]:
             raise ValueError(f"a special token has no white space and is not empty, got {token!r}")

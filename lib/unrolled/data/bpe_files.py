@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from unrolled.data.bpe import BYTES, BPETokenizer, Pair
+from unrolled.validate import checked
 
 _KEPT = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), 256)]
 _SHIFTED = [byte for byte in range(256) if byte not in _KEPT]
@@ -21,11 +22,13 @@ _CHARS = {byte: chr(byte) for byte in _KEPT} | {b: chr(256 + n) for n, b in enum
 _BYTE_OF = {char: byte for byte, char in _CHARS.items()}
 
 
+@checked
 def spell(token: bytes) -> str:
     """The token as these files write it: b" the" is "Ġthe"."""
     return "".join(_CHARS[byte] for byte in token)
 
 
+@checked
 def unspell(spelling: str) -> bytes:
     """The token that is written so; ValueError for a character that stands for no byte."""
     if strange := [char for char in spelling if char not in _BYTE_OF]:
@@ -33,6 +36,7 @@ def unspell(spelling: str) -> bytes:
     return bytes(_BYTE_OF[char] for char in spelling)
 
 
+@checked
 def save_gpt2(tokenizer: BPETokenizer, folder: str | Path) -> None:
     """Write `vocab.json` and `merges.txt` into `folder`, which is made where there is none.
 
@@ -46,6 +50,7 @@ def save_gpt2(tokenizer: BPETokenizer, folder: str | Path) -> None:
     _write(folder / "merges.txt", "\n".join(lines) + "\n")
 
 
+@checked
 def load_gpt2(folder: str | Path, pattern: str = "gpt2") -> BPETokenizer:
     """The tokeniser of the two files; what is neither a byte nor merged is a special token."""
     folder = Path(folder)
@@ -61,6 +66,7 @@ def load_gpt2(folder: str | Path, pattern: str = "gpt2") -> BPETokenizer:
     return _tokenizer(vocab, merges, vocab.keys() - ordinary, pattern)
 
 
+@checked
 def save_json(tokenizer: BPETokenizer, path: str | Path) -> None:
     """Write a `tokenizer.json`; ValueError if a special token is spelt as an ordinary one."""
     options = {"add_prefix_space": False, "trim_offsets": True}
@@ -87,6 +93,7 @@ def save_json(tokenizer: BPETokenizer, path: str | Path) -> None:
     _write(Path(path), json.dumps(content, ensure_ascii=False, indent=1))
 
 
+@checked
 def load_json(path: str | Path) -> BPETokenizer:
     """The tokeniser of a `tokenizer.json`, if it is byte-level BPE with GPT-2's pattern or none.
 

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from itertools import pairwise
 
-from unrolled.validate import whole
+from unrolled.validate import checked, whole
 
 Pair = tuple[bytes, bytes]
 BYTES = tuple(bytes([i]) for i in range(256))
@@ -19,6 +19,7 @@ BYTES = tuple(bytes([i]) for i in range(256))
 END, GONE = -1, -2  # in place of a token: beside a piece; merged with the token on the left
 
 
+@checked
 def learn_merges(pieces: Mapping[bytes, int], n_merges: int, min_count: int = 2) -> list[Pair]:
     """The merges that byte-pair encoding learns from `pieces`, piece → how often it occurs.
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from unrolled.data.batches import IGNORE, pad
 from unrolled.data.corpora import load
 from unrolled.data.tokens import CharTokenizer
-from unrolled.validate import whole
+from unrolled.validate import checked, one_of, whole
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 TOKENIZER = CharTokenizer("\n =" + LETTERS)  # 29 characters; a line ends with the first
@@ -32,19 +32,23 @@ class CopyLines:
     lines: tuple[str, ...]
 
 
+@checked
 def names(split: str) -> tuple[str, ...]:
     """The names of a split of the corpus "names", in small letters, in alphabetical order."""
+    one_of("split", split, ("train", "valid", "test"))
     return tuple(getattr(load("names"), split).lower().split())
 
 
+@checked
 def random_names(
     rng: np.random.Generator, n: int, *, length: tuple[int, int] = (3, 9)
 ) -> list[str]:
     """n strings of letters, each letter and each length from low to high equally likely."""
-    sizes = rng.integers(*length, size=n, endpoint=True)
+    sizes = rng.integers(*length, size=whole("n", n, 0), endpoint=True)
     return ["".join(rng.choice(list(LETTERS), size=size)) for size in sizes]
 
 
+@checked
 def copy_lines(
     rng: np.random.Generator, pool: Sequence[str], n: int, *, n_names: int = 3
 ) -> CopyLines:
@@ -58,6 +62,7 @@ def copy_lines(
     return as_batch([" ".join(pool[i] for i in row) for row in rng.integers(len(pool), size=size)])
 
 
+@checked
 def as_batch(texts: Sequence[str]) -> CopyLines:
     """The lines `text=text` as a batch; ValueError for a character other than a–z and space."""
     for text in texts:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from unrolled.validate import one_of
+from unrolled.validate import checked, one_of
 
 TEXTS = Path(__file__).parent / "texts"
 
@@ -106,6 +106,7 @@ def names() -> tuple[str, ...]:
 
 
 @cache
+@checked
 def load(name: str) -> Corpus:
     """The corpus called `name`, read from the installed package and checked.
 

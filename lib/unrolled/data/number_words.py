@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from unrolled.data.batches import IGNORE, pad
 from unrolled.data.corpora import TEXTS, read_text
-from unrolled.validate import one_of, whole
+from unrolled.validate import checked, one_of, whole
 
 SOURCE = "num2words 0.5.14 of the Python Package Index, its output in de, en and fr"
 LICENCE = "the package LGPL 2.1; number words are facts of the languages and free"
@@ -45,6 +45,7 @@ SCALES = "und hundert tausend Million Millionen Milliarde Milliarden"
 MORPHEMES = tuple(f"{UNITS} {TENS} {SCALES}".split())
 
 
+@checked
 def words(n: int, language: str) -> str:
     """The number 1 ≤ n < 10¹² as the language spells it; ValueError for another one."""
     whole("a number", n, 1, 10**MAX_DIGITS - 1)
@@ -60,6 +61,7 @@ def words(n: int, language: str) -> str:
     return link.join(filter(None, [text, last]))
 
 
+@checked
 def tokens(n: int, language: str) -> tuple[str, ...]:
     """The tokens of `words`: German morphemes, English and French words."""
     text = words(n, language)
@@ -68,6 +70,7 @@ def tokens(n: int, language: str) -> tuple[str, ...]:
     return tuple(re.split("[ ,-]+", text))
 
 
+@checked
 def morphemes(word: str) -> tuple[str, ...]:
     """A German number word cut from left to right, each time at the longest of MORPHEMES that fits.
 
@@ -84,6 +87,7 @@ def morphemes(word: str) -> tuple[str, ...]:
 
 
 @cache
+@checked
 def vocabulary(language: str) -> tuple[str, ...]:
     """All tokens of a language: padding, the start and the end mark, then its words."""
     if one_of("the language", language, LANGUAGES) == "de":
@@ -93,12 +97,14 @@ def vocabulary(language: str) -> tuple[str, ...]:
     return ("<pad>", "<s>", "</s>", *sorted(found))
 
 
+@checked
 def encode(n: int, language: str) -> NDArray[np.int64]:
     """The ids of `tokens`, without marks."""
     known = _ids(language)
     return np.array([known[token] for token in tokens(n, language)])
 
 
+@checked
 def decode(ids: Iterable[int], language: str) -> tuple[str, ...]:
     """The tokens of ids up to the end mark; other marks are left out."""
     known, found = vocabulary(language), []
@@ -119,6 +125,7 @@ class Pairs(NamedTuple):
     targets: NDArray[np.int64]  # (B, T): the target's tokens, then the end mark; `IGNORE` after it
 
 
+@checked
 def pairs(numbers: Sequence[int], source: str = "de", target: str = "en") -> Pairs:
     """The numbers in the language `source`, and in `target` behind a start, before an end."""
     read, mask = pad([encode(n, source) for n in numbers], PAD)
@@ -128,12 +135,15 @@ def pairs(numbers: Sequence[int], source: str = "de", target: str = "en") -> Pai
     return Pairs(read, mask, inputs, targets)
 
 
+@checked
 def split_of(n: int) -> str:
     """The split of a number, from the first byte of the SHA-256 of its digits and nothing else."""
+    whole("n", n)
     first = hashlib.sha256(str(n).encode()).digest()[0]
     return "valid" if first < 13 else "test" if first < 26 else "train"
 
 
+@checked
 def numbers(
     split: str, *, by: str = "number", digits: Collection[int] = range(1, MAX_DIGITS + 1)
 ) -> tuple[int, ...]:

@@ -29,7 +29,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unrolled.validate import one_of, whole
+from unrolled.validate import checked, one_of, whole
 
 Symbols = NDArray[np.int64]
 
@@ -45,7 +45,8 @@ def is_balanced(sequence: ArrayLike, n_colours: int = 5) -> bool:
     The empty string is balanced. Raises ValueError for a symbol outside 0 … 2·n_colours − 1.
     """
     stack: list[int] = []
-    for symbol in np.asarray(sequence).tolist():
+    whole("n_colours", n_colours)
+    for symbol in _symbols(sequence).tolist():
         if not 0 <= symbol < 2 * n_colours:
             raise ValueError(f"symbol {symbol} is not in 0 .. {2 * n_colours - 1}")
         if symbol < n_colours:
@@ -55,6 +56,7 @@ def is_balanced(sequence: ArrayLike, n_colours: int = 5) -> bool:
     return not stack
 
 
+@checked
 def balanced(
     rng: np.random.Generator, n: int, *, pairs: int, n_colours: int = 5
 ) -> NDArray[np.int64]:
@@ -81,6 +83,7 @@ def balanced(
     return symbols
 
 
+@checked
 def corrupt(
     rng: np.random.Generator, sequence: Symbols, kind: str, n_colours: int = 5
 ) -> Symbols | None:
@@ -89,6 +92,8 @@ def corrupt(
     The input is left unchanged. Raises ValueError for an unknown kind.
     """
     one_of("kind", kind, KINDS)
+    if not (sequence := _symbols(sequence)).size or not is_balanced(sequence, n_colours):
+        raise ValueError(f"sequence must be balanced and not empty, got {sequence.tolist()}")
     if kind == "shuffle":
         while is_balanced(wrong := rng.permutation(sequence), n_colours):
             pass  # ends: already the reversed string is wrong
@@ -114,6 +119,14 @@ def corrupt(
     pair = pairs[rng.integers(len(pairs))]
     wrong[pair] = wrong[pair[::-1]]
     return wrong
+
+
+def _symbols(sequence: ArrayLike) -> Symbols:
+    symbols = np.asarray(sequence)
+    if symbols.ndim != 1 or (symbols.size and symbols.dtype.kind not in "iu"):
+        got = f"{symbols.dtype} {symbols.shape}"
+        raise TypeError(f"sequence must be integers (n,), got {got}")
+    return symbols
 
 
 def _matching_pairs(sequence: Symbols, n_colours: int) -> NDArray[np.int64]:

@@ -22,6 +22,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from unrolled.validate import checked
+
 _TEXTS = Path(__file__).parent / "texts"
 
 SOURCE = (
@@ -42,6 +44,7 @@ class WordVectors:
     source: str
     licence: str
 
+    @checked
     def ids(self, words: Sequence[str]) -> NDArray[np.int64]:
         """The rows (n,) of n words; ValueError names the first that is not there."""
         if isinstance(words, str):
@@ -102,6 +105,7 @@ def analogy_pairs() -> dict[str, tuple[tuple[str, str], ...]]:
     return {kind: tuple(pairs) for kind, pairs in kinds.items()}
 
 
+@checked
 def analogy_questions(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str, str, str]]:
     """All questions that pairs of one kind give: (a, b, c, answer), "a is to b as c is to …".
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from unrolled.validate import whole
+from unrolled.validate import checked, whole
 
 TAGS = ("ADJ", "ADP", "ADV", "AUX", "DET", "NOUN", "PART", "PRON", "VERB")
 
@@ -98,8 +98,10 @@ class Tagged:
     def __len__(self) -> int:
         return len(self.sentences)
 
+    @checked
     def text(self, i: int) -> str:
         """Sentence i as "time/NOUN flies/VERB …"."""
+        whole("i", i, 0, len(self) - 1)
         pairs = zip(self.sentences[i], self.tags[i], strict=True)
         return " ".join(f"{VOCAB[word]}/{TAGS[tag]}" for word, tag in pairs)
 
@@ -107,6 +109,7 @@ class Tagged:
         return f"Tagged({len(self)} sentences, {sum(map(len, self.sentences)):,} words)"
 
 
+@checked
 def encode(sentence: str) -> NDArray[np.int64]:
     """Ids (length,) of the words of a sentence, split at spaces, in any case.
 
@@ -123,6 +126,7 @@ def lecture() -> Tagged:
     return _tagged(_lecture())
 
 
+@checked
 def split(
     rng: np.random.Generator, n_train: int = 2000, n_held_out: int = 500
 ) -> tuple[Tagged, Tagged]:
@@ -156,6 +160,7 @@ def split(
     return _tagged(train), _tagged(held_out)
 
 
+@checked
 def most_frequent_tags(data: Tagged) -> dict[str, str]:
     """Each word's most frequent tag in `data`, of equally frequent ones the first in `TAGS`."""
     counts = np.zeros((len(VOCAB), len(TAGS)), dtype=np.int64)

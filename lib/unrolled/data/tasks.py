@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from unrolled.data.batches import IGNORE
 from unrolled.data.parentheses import COLOURED, KINDS, NEEDED_PAIRS, RIGHT_COUNTS, balanced, corrupt
-from unrolled.validate import one_of, whole
+from unrolled.validate import checked, one_of, whole
 
 Symbols = NDArray[np.int64]
 _TRIES = 1000  # draws without a usable string before a set is called impossible
@@ -35,6 +35,7 @@ class Parentheses:
         return len(self.sequences)
 
 
+@checked
 def parentheses(
     rng: np.random.Generator,
     n: int,
@@ -73,6 +74,7 @@ def parentheses(
     )
 
 
+@checked
 def adversarial(
     rng: np.random.Generator, n: int, *, pairs: int | tuple[int, int] = (3, 15), n_colours: int = 5
 ) -> Parentheses:
@@ -92,6 +94,7 @@ class Copy:
     vocab_size: int
 
 
+@checked
 def copy_task(
     rng: np.random.Generator,
     n: int,

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unrolled.validate import whole
+from unrolled.validate import checked, whole
 
 UNKNOWN, START, END = "<unk>", "<s>", "</s>"
 
@@ -26,19 +26,25 @@ WORD = r"[^\W\d_]+(?:'[^\W\d_]+)?|[^\s]"
 class CharTokenizer:
     """One token per character (Unicode code point); the vocabulary is in code-point order."""
 
-    def __init__(self, vocab: Sequence[str]) -> None:
+    @checked
+    def __init__(self, vocab: str | Sequence[str]) -> None:
+        """vocab: the characters, each once; ValueError for what is none."""
         self.vocab = check_distinct(vocab)
         self.vocab_size = len(self.vocab)
+        if odd := [token for token in self.vocab if not isinstance(token, str) or len(token) != 1]:
+            raise ValueError(f"vocab must hold single characters, got {odd[0]!r}")
         points = [ord(char) for char in self.vocab]
         self._ids = np.full(max(points, default=0) + 2, -1, dtype=np.int64)  # last: beyond all
         self._ids[points] = np.arange(len(points))
         self._points = np.array(points, dtype="<u4")
 
     @classmethod
+    @checked
     def train(cls, text: str) -> CharTokenizer:
         """A tokeniser whose vocabulary is the characters of `text`."""
         return cls(sorted(set(check_text(text))))
 
+    @checked
     def encode(self, text: str) -> NDArray[np.int64]:
         """The ids (n,) of the n characters; ValueError names the first unknown."""
         points = np.frombuffer(check_text(text).encode("utf-32-le", "surrogatepass"), dtype="<u4")
@@ -51,6 +57,7 @@ class CharTokenizer:
             )
         return ids
 
+    @checked
     def decode(self, ids: ArrayLike) -> str:
         """The text of ids (n,); ValueError if one lies outside 0 … vocab_size − 1."""
         points = self._points[check_ids(ids, 0, self.vocab_size, "ids", 1)]
@@ -67,6 +74,7 @@ class WordTokenizer:
 
     unk_id, bos_id, eos_id = 0, 1, 2  # of the special tokens <unk>, <s>, </s>
 
+    @checked
     def __init__(self, vocab: Sequence[str], *, lowercase: bool = True) -> None:
         self.vocab = check_distinct(vocab)
         self.vocab_size = len(self.vocab)
@@ -76,6 +84,7 @@ class WordTokenizer:
         self._ids = {word: i for i, word in enumerate(self.vocab)}
 
     @classmethod
+    @checked
     def train(
         cls, text: str, min_count: int = 2, *, max_size: int | None = None, lowercase: bool = True
     ) -> WordTokenizer:
@@ -91,11 +100,13 @@ class WordTokenizer:
         kept = sorted((w for w in counts if counts[w] >= min_count), key=lambda w: (-counts[w], w))
         return cls((UNKNOWN, START, END, *kept)[:max_size], lowercase=lowercase)
 
+    @checked
     def encode(self, text: str) -> NDArray[np.int64]:
         """The ids (n,) of the n words of `text`, across line ends, without special tokens."""
         ids = [self._ids.get(word, 0) for word in words(text, lowercase=self.lowercase)]
         return np.array(ids, dtype=np.int64)
 
+    @checked
     def encode_lines(self, text: str) -> list[NDArray[np.int64]]:
         """The ids of each non-empty line of `text`, with `</s>` at its end.
 
@@ -104,11 +115,13 @@ class WordTokenizer:
         lines = (self.encode(line) for line in check_text(text).splitlines())
         return [np.append(ids, self.eos_id) for ids in lines if len(ids)]
 
+    @checked
     def decode(self, ids: ArrayLike) -> str:
         """The tokens of ids (n,), joined by spaces; ValueError if one is no id."""
         return " ".join(self.vocab[i] for i in check_ids(ids, 0, self.vocab_size, "ids", 1))
 
 
+@checked
 def words(text: str, *, lowercase: bool = True) -> list[str]:
     """The words and punctuation marks of `text` by the pattern `WORD`."""
     return re.findall(WORD, check_text(text).lower() if lowercase else check_text(text))

@@ -16,17 +16,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unrolled.data.tokens import check_distinct, check_ids, words
-from unrolled.validate import one_of, whole
+from unrolled.validate import checked, one_of, whole
 
 UNKNOWN, CONTINUES = "[UNK]", "##"
 CRITERIA = ("ratio", "gain")
 
 
+@checked
 def characters(word: str) -> tuple[str, ...]:
     """The word as its first tokens, the characters: hug is h, ##u, ##g."""
     return tuple(CONTINUES + char if n else char for n, char in enumerate(word))
 
 
+@checked
 def pair_scores(
     counts: Mapping[tuple[str, ...], int], criterion: str = "ratio"
 ) -> dict[tuple[str, str], float]:
@@ -71,6 +73,7 @@ def _log_power(count: int) -> float:
     return count * math.log(count) if count else 0.0
 
 
+@checked
 def join(tokens: Sequence[str], pair: tuple[str, str]) -> tuple[str, ...]:
     """The tokens of a word with `pair` made one token wherever it occurs, from left to right."""
     joined: list[str] = []
@@ -88,6 +91,7 @@ class WordPieceTokenizer:
     Words are those of `unrolled.data.tokens.words`: white space is lost and, by default, case.
     """
 
+    @checked
     def __init__(self, vocab: Sequence[str], *, lowercase: bool = True) -> None:
         self.vocab = check_distinct(vocab)
         self.vocab_size = len(self.vocab)
@@ -99,6 +103,7 @@ class WordPieceTokenizer:
         self._longest = max(len(token) for token in self.vocab)
 
     @classmethod
+    @checked
     def train(
         cls, text: str, n_merges: int = 100, *, criterion: str = "ratio", lowercase: bool = True
     ) -> WordPieceTokenizer:
@@ -119,6 +124,7 @@ class WordPieceTokenizer:
             vocab[join(best, best)[0]] = None
         return cls(tuple(vocab), lowercase=lowercase)
 
+    @checked
     def encode(self, text: str) -> NDArray[np.int64]:
         """The ids (n,) of the tokens of all words of `text`."""
         ids: list[int] = []
@@ -126,6 +132,7 @@ class WordPieceTokenizer:
             ids += self.encode_word(word)
         return np.array(ids, dtype=np.int64)
 
+    @checked
     def encode_word(self, word: str) -> list[int]:
         """The ids of one word: the longest token that it begins with, then of the rest again."""
         ids: list[int] = []
@@ -141,6 +148,7 @@ class WordPieceTokenizer:
             start = end
         return ids
 
+    @checked
     def decode(self, ids: ArrayLike) -> str:
         """The tokens of ids (n,): with ## glued to the one before, others after a space."""
         tokens = [self.vocab[i] for i in check_ids(ids, 0, self.vocab_size, "ids", 1)]

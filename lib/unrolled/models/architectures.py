@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import starmap
 
 from unrolled.models.transformer_config import PRESETS, TransformerConfig
+from unrolled.validate import checked
 
 UNITS = {"M": 1e6, "B": 1e9}
 
@@ -30,6 +31,7 @@ class Architecture:
     note: str = ""  # what our Transformer lacks of it, and which numbers no second source confirmed
 
 
+@checked
 def printed(count: int, like: str) -> str:
     """A count with the unit, the digits and the commas of a printed one: "6.7B", "1,234"."""
     unit = like[-1] if like[-1] in UNITS else ""
@@ -38,6 +40,7 @@ def printed(count: int, like: str) -> str:
     return f"{count / UNITS.get(unit, 1):{comma}.{digits}f}{unit}"
 
 
+@checked
 def tiny(config: TransformerConfig) -> TransformerConfig:
     """The configuration with small sizes and all its switches as they are."""
     own_width = config.head_dim * config.n_heads != config.d_model

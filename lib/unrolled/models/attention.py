@@ -9,7 +9,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from unrolled.models.masks import ScoreMask, causal_mask, prepare
-from unrolled.validate import one_of, real
+from unrolled.models.tensors import check_floats
+from unrolled.validate import flag, instance, one_of, real
 
 IMPLEMENTATIONS = ("auto", "reference", "fused")
 
@@ -52,9 +53,11 @@ def attend(
     """
     one_of("implementation", implementation, IMPLEMENTATIONS)
     real("dropout", dropout, at_least=0, below=1)
+    flag("causal", causal), flag("return_weights", return_weights)
     if return_weights and implementation == "fused":
         raise ValueError("the fused kernel never holds the weights: use 'reference' or 'auto'")
     _check(q, k, v)
+    instance("mask", mask, Tensor, ScoreMask, None), instance("bias", bias, Tensor, None)
     T, S = q.shape[-2], k.shape[-2]
     if not isinstance(mask, ScoreMask):
         _check_broadcast((*q.shape[:-1], S), mask=mask, bias=bias)
@@ -108,6 +111,7 @@ def _spread(x: Tensor, q: Tensor) -> Tensor:
 
 
 def _check(q: Tensor, k: Tensor, v: Tensor) -> None:
+    check_floats(q=q, k=k, v=v)
     lead, groups = q.shape[:-2], k.shape[:-2]
     shared = q.ndim == 4 and k.ndim == 4 and lead[0] == groups[0] and lead[1] % groups[1] == 0
     alike = q.ndim >= 2 and q.shape[-1:] == k.shape[-1:] and k.shape[:-1] == v.shape[:-1]
@@ -117,6 +121,8 @@ def _check(q: Tensor, k: Tensor, v: Tensor) -> None:
             "heads, k and v of G heads that divide H; "
             f"got q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}"
         )
+    if not q.dtype == k.dtype == v.dtype and not torch.is_autocast_enabled(q.device.type):
+        raise TypeError(f"q, k, v must be of one dtype, got {q.dtype}, {k.dtype}, {v.dtype}")
 
 
 def _check_broadcast(scores: tuple[int, ...], **given: Tensor | None) -> None:

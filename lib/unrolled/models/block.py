@@ -10,6 +10,7 @@ from unrolled.models.layers import FeedForward, LayerNorm, RMSNorm
 from unrolled.models.masks import ScoreMask
 from unrolled.models.positions import Rotary
 from unrolled.models.transformer_config import TransformerConfig
+from unrolled.validate import checked
 
 
 class Block(nn.Module):
@@ -21,6 +22,7 @@ class Block(nn.Module):
     (2021), GPT-J; Chowdhery et al. (2022), section 2.
     """
 
+    @checked
     def __init__(
         self,
         config: TransformerConfig,
@@ -64,6 +66,8 @@ class Block(nn.Module):
         """
         if (source is None) != (self.cross is None):
             raise ValueError("a source belongs to a block made with cross=True, and to no other")
+        if source is None and not (source_mask is None and source_cache is None):
+            raise ValueError("source_mask and source_cache belong to a source, and there is none")
         biased = self.config.position in ("alibi", "relative")
         if biased and bias is None and not isinstance(mask, ScoreMask):
             raise ValueError(f"positions are {self.config.position!r}: the block needs their bias")

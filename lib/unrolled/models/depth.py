@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unrolled.validate import one_of, whole
+from unrolled.models.tensors import check_floats
+from unrolled.validate import checked, one_of, whole
 
 NONLINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {
     "sigmoid": torch.sigmoid,
@@ -36,6 +37,7 @@ class Stack(nn.Module):
     between them; and φ stands inside the branch, theirs also after the addition.
     """
 
+    @checked
     def __init__(
         self, width: int, n_layers: int, *, activation: str = "relu", residual: bool = False
     ):
@@ -44,8 +46,6 @@ class Stack(nn.Module):
         """
         super().__init__()
         whole("width", width), whole("n_layers", n_layers)
-        if not isinstance(residual, bool):
-            raise TypeError(f"residual must be True or False, got {residual!r}")
         one_of("activation", activation, NONLINEARITIES)
         self.activation, self.residual = NONLINEARITIES[activation], residual
         self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(n_layers))
@@ -56,6 +56,7 @@ class Stack(nn.Module):
 
     def states(self, x: Tensor) -> list[Tensor]:
         """The input and the output of every layer, n_layers + 1 tensors (…, D)."""
+        check_floats(x=x)
         found = [x]
         for layer in self.layers:
             x = self.activation(layer(x)) + (x if self.residual else 0)
@@ -63,6 +64,7 @@ class Stack(nn.Module):
         return found
 
 
+@checked
 def start_std(shape: Sequence[int], scheme: str, *, mode: str | None = None) -> float:
     """√(scale / fan), the standard deviation of a fresh weight matrix.
 
@@ -82,6 +84,7 @@ def start_std(shape: Sequence[int], scheme: str, *, mode: str | None = None) -> 
 
 
 @torch.no_grad()
+@checked
 def start(
     weight: Tensor,
     scheme: str,
@@ -95,6 +98,7 @@ def start(
     distribution: "normal", or "uniform" between ±√3 standard deviations. generator: torch's own by
     default. With one seed the numbers are those of torch.nn.init.xavier_… and kaiming_….
     """
+    check_floats(weight=weight)
     std = start_std(weight.shape, scheme, mode=mode)
     if one_of("distribution", distribution, DISTRIBUTIONS) == "normal":
         return weight.normal_(0, std, generator=generator)
@@ -102,6 +106,7 @@ def start(
 
 
 @torch.no_grad()
+@checked
 def spread(x: Tensor) -> float:
     """‖X − mean row‖ / ‖X‖: how much of the vectors (…, T, D) is not common to all T positions.
 
@@ -109,6 +114,7 @@ def spread(x: Tensor) -> float:
     ValueError for fewer than two axes and for vectors that are all zero. Source: Dong et al.
     (2021), section 2, who measure the same remainder in another norm.
     """
+    check_floats(x=x)
     if x.ndim < 2:
         raise ValueError(f"expected (…, T, D), got {tuple(x.shape)}")
     length = x.norm()

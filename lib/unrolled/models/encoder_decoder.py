@@ -9,6 +9,7 @@ from torch import Tensor
 from unrolled.models.kv_cache import KVCache
 from unrolled.models.transformer import Embedded, Stack, initialise, make_head
 from unrolled.models.transformer_config import TransformerConfig
+from unrolled.validate import checked, instance
 
 
 class EncoderDecoder(Embedded):
@@ -19,6 +20,7 @@ class EncoderDecoder(Embedded):
     norms and relative biases, Raffel et al. (2020).
     """
 
+    @checked
     def __init__(self, config: TransformerConfig):
         super().__init__(config)
         self.encoder = Stack(config, causal=False)
@@ -53,7 +55,7 @@ class EncoderDecoder(Embedded):
         cache: KVCache | None = None,
     ) -> Tensor:
         """What the head reads, (B, T, D): the logits are model.logits(model.hidden(…))."""
-        if cache is not None and cache.length:
+        if instance("cache", cache, KVCache, None) is not None and cache.length:
             encoded, source_mask = cache.source, cache.source_mask
         else:
             encoded = self.encode(source, source_mask)

@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from unrolled.models.masks import combine
-from unrolled.validate import whole
+from unrolled.models.tensors import check_floats
+from unrolled.validate import flag, real, whole
 
 
 def flash_attend(
@@ -39,7 +40,8 @@ def flash_attend(
     boolean, ValueError for shapes that do not fit, a block below 1, and causality with T > S.
     Source: Milakov & Gimelshein (2018); Dao et al. (2022), algorithms 1 and 4.
     """
-    whole("block", block)
+    whole("block", block), flag("causal", causal)
+    check_floats(q=q, k=k, v=v)
     alike = q.ndim >= 2 and q.shape[-1] == k.shape[-1] and k.shape[:-1] == v.shape[:-1]
     if not alike or q.shape[:-2] != k.shape[:-2]:
         shapes = f"q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}"
@@ -47,6 +49,8 @@ def flash_attend(
     T, S = q.shape[-2], k.shape[-2]
     if causal and T > S:
         raise ValueError(f"causal attention needs T ≤ S, got T = {T} queries and S = {S} keys")
+    if not q.dtype == k.dtype == v.dtype:
+        raise TypeError(f"q, k, v must be of one dtype, got {q.dtype}, {k.dtype}, {v.dtype}")
     if combine(mask) is not None:
         scores = (*q.shape[:-1], S)
         try:
@@ -54,7 +58,7 @@ def flash_attend(
         except RuntimeError:
             given = tuple(mask.shape)
             raise ValueError(f"mask {given} does not broadcast to the scores {scores}") from None
-    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else real("scale", scale, above=0)
     return _Flash.apply(q, k, v, mask, _Tiles(T, S, block, causal, scale))
 
 

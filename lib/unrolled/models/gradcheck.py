@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from unrolled.validate import real
+from unrolled.validate import array, checked, real
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ class Report:
         return self.agrees
 
 
+@checked
 def numerical_jacobian(
     f: Callable[[np.ndarray], np.ndarray | float], x: np.ndarray, eps: float = 1e-6
 ) -> np.ndarray:
@@ -60,6 +61,7 @@ def numerical_jacobian(
     return jacobian
 
 
+@checked
 def gradcheck(
     f: Callable[[np.ndarray], np.ndarray | float],
     x: np.ndarray,
@@ -76,6 +78,7 @@ def gradcheck(
     allowed besides, so an entry below about 2e-8 cannot be told from zero. NaN never agrees.
     Raises ValueError for another shape of grad or an empty one.
     """
+    real("tolerance", tolerance, at_least=0)
     numerical = numerical_jacobian(f, x, eps)
     grad = _real(grad, "the derivative")
     if grad.shape != numerical.shape:
@@ -99,4 +102,4 @@ def _real(values: np.ndarray | float, what: str) -> np.ndarray:
         raise TypeError(f"{what} is None: is a `return` missing?")
     if np.iscomplexobj(values):
         raise TypeError(f"{what} must hold real numbers, got complex ones")
-    return np.array(values, dtype=np.float64)
+    return np.array(array(what, values))

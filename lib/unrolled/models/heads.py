@@ -14,7 +14,8 @@ from unrolled.models.layers import cast_for_products
 from unrolled.models.masks import ScoreMask
 from unrolled.models.positions import Rotary
 from unrolled.models.recording import recording
-from unrolled.validate import one_of, real, whole
+from unrolled.models.tensors import check_floats
+from unrolled.validate import checked, flag, instance, one_of, real, whole
 
 
 class MultiHeadAttention(nn.Module):
@@ -26,6 +27,7 @@ class MultiHeadAttention(nn.Module):
     Source: Vaswani et al. (2017), section 3.2.2; Shazeer (2019); Ainslie et al. (2023).
     """
 
+    @checked
     def __init__(
         self,
         d_model: int,
@@ -58,6 +60,8 @@ class MultiHeadAttention(nn.Module):
             raise ValueError(f"n_kv_heads={n_kv_heads} does not divide n_heads={n_heads}")
         self.head_dim = whole("head_dim", d_model // n_heads if head_dim is None else head_dim)
         self.dropout, self.scale = real("dropout", dropout, at_least=0, below=1), scale
+        if scale is not None:
+            real("scale", scale, above=0)
         self.implementation = one_of("implementation", implementation, IMPLEMENTATIONS)
         self.rotary, self.recorded = rotary, None
         inner, groups = n_heads * self.head_dim, self.n_kv_heads * self.head_dim
@@ -91,6 +95,9 @@ class MultiHeadAttention(nn.Module):
         its keys and values, computed at the first call. return_weights: also return the weights
         (B, H, T, S). Raises ValueError for another shape of x, source or mask.
         """
+        if positions is not None and self.rotary is None:
+            raise ValueError("positions turn queries and keys by `rotary`; this attention has none")
+        instance("cache", cache, LayerCache, None), flag("return_weights", return_weights)
         is_cross = source is not None
         source = source if is_cross else x
         self._check(x, source, mask)
@@ -120,6 +127,8 @@ class MultiHeadAttention(nn.Module):
         return (output, weights) if return_weights else output
 
     def _check(self, x: Tensor, source: Tensor, mask) -> None:
+        check_floats(x=x, source=source)
+        instance("mask", mask, Tensor, ScoreMask, None)
         for name, given, linear in (("x", x, self.q_proj), ("source", source, self.k_proj)):
             B, width = len(x), linear.in_features
             if given.ndim != 3 or given.shape[::2] != (B, width):
@@ -137,6 +146,7 @@ class MultiHeadAttention(nn.Module):
         return x.view(*x.shape[:2], n, self.head_dim).transpose(1, 2)
 
 
+@checked
 def attention_weights(model: nn.Module) -> AbstractContextManager[list[Tensor]]:
     """A list that takes the weights (B, H, T, S) of every attention computed within the context.
 

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unrolled.validate import one_of, real, whole
+from unrolled.models.tensors import check_floats
+from unrolled.validate import checked, one_of, real, whole
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
@@ -33,6 +34,7 @@ class RMSNorm(nn.Module):
     Raises ValueError for a width below 1, a negative eps or another implementation.
     """
 
+    @checked
     def __init__(self, width: int, *, eps: float = NORM_EPS, implementation: str = "auto"):
         super().__init__()
         self.width, self.eps = whole("width", width), real("eps", eps, at_least=0)
@@ -42,7 +44,8 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(…, width) → (…, width). Raises ValueError for another width."""
-        if x.shape[-1] != self.width:
+        check_floats(x=x)
+        if x.shape[-1:] != (self.width,):
             raise ValueError(f"expected (…, {self.width}), got {tuple(x.shape)}")
         return self._formula(x) if self.implementation == "reference" else self._kernel(x)
 
@@ -59,6 +62,7 @@ class LayerNorm(RMSNorm):
     An `RMSNorm` of x − mean, and a bias, which begins at 0. Source: Ba, Kiros & Hinton (2016).
     """
 
+    @checked
     def __init__(
         self, width: int, *, eps: float = NORM_EPS, bias: bool = True, implementation: str = "auto"
     ):
@@ -81,6 +85,7 @@ class FeedForward(nn.Module):
     Source: Vaswani et al. (2017), equation 2; Hendrycks & Gimpel (2016); Shazeer (2020).
     """
 
+    @checked
     def __init__(self, d_model: int, d_ff: int, *, activation: str = "gelu", bias: bool = True):
         """d_model: D. d_ff: F. activation: a name of ACTIVATIONS, or of GATED. Raises ValueError or
         TypeError for another one and for a size that is no integer from 1 on.
@@ -94,19 +99,11 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(…, D) → (…, D)."""
+        check_floats(x=x)
         if not self.gated:
             return self.down(self.activation(self.up(x)))
         gate, x = self.up(x).chunk(2, -1)
         return self.down(self.activation(gate) * x)
-
-
-def check_ids(name: str, ids: Tensor, n: int) -> None:
-    """IndexError unless 0 ≤ ids < n. Looked at on the CPU only: elsewhere the host would wait."""
-    if ids.device.type != "cpu" or not ids.numel() or torch.compiler.is_compiling():
-        return
-    low, high = (int(end) for end in ids.aminmax())
-    if low < 0 or high >= n:
-        raise IndexError(f"{name} must lie between 0 and {n - 1}, got {low} to {high}")
 
 
 def cast_for_products(x: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from unrolled.models.nf4 import QuantisedLinear
-from unrolled.validate import real, whole
+from unrolled.validate import checked, real, whole
 
 
 class LoRALinear(nn.Module):
@@ -25,6 +25,7 @@ class LoRALinear(nn.Module):
     first steps at any r. Source: Hu et al. (2022), section 4.1.
     """
 
+    @checked
     def __init__(
         self,
         base: nn.Linear | QuantisedLinear,
@@ -67,6 +68,7 @@ class LoRALinear(nn.Module):
         return self.base(x) + self.scale * (self.dropout(x) @ self.lora_a.T @ self.lora_b.T)
 
 
+@checked
 def add_lora(
     model: nn.Module,
     names: str | Collection[str],
@@ -87,6 +89,8 @@ def add_lora(
     a map whose matrix another module uses too, and as `LoRALinear` does.
     """
     patterns = [names] if isinstance(names, str) else list(names)
+    if not patterns:
+        raise ValueError("names must hold a name or more, got none")
     if any(True for _ in adapters(model)):
         raise ValueError(f"this {type(model).__name__} has adapters already")
     linear = {name: m for name, m in model.named_modules() if isinstance(m, nn.Linear)}
@@ -120,6 +124,7 @@ def adapters(model: nn.Module) -> Iterator[tuple[str, LoRALinear]]:
 
 
 @torch.no_grad()
+@checked
 def merge(model: nn.Module) -> None:
     """Add every adapter to the matrix beneath it, so that a forward pass costs what it did before.
 
@@ -154,6 +159,7 @@ def remove_lora(model: nn.Module) -> None:
     model.requires_grad_(True)
 
 
+@checked
 def lora_state(model: nn.Module) -> dict[str, Tensor]:
     """The adapters' tensors alone, by their names in the model, copied."""
     return {
@@ -164,6 +170,7 @@ def lora_state(model: nn.Module) -> dict[str, Tensor]:
 
 
 @torch.no_grad()
+@checked
 def load_lora_state(model: nn.Module, state: Mapping[str, Tensor]) -> None:
     """Copy what `lora_state` gave into the adapters of a model.
 

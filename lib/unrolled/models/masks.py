@@ -13,7 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from unrolled.validate import whole
+from unrolled.models.tensors import check_floats
+from unrolled.validate import flag, instance, whole
 
 Device = torch.device | str | None
 
@@ -44,8 +45,8 @@ def prefix_mask(T: int, prefix: int, *, device: Device = None) -> Tensor:
     Source: Dong et al. (2019); Raffel et al. (2020), section 3.2.1. Raises ValueError unless
     0 ≤ prefix ≤ T.
     """
-    in_prefix = torch.arange(T, device=device) < whole("prefix", prefix, 0, T)
-    return causal_mask(T, device=device) | in_prefix
+    causal = causal_mask(T, device=device)
+    return causal | (torch.arange(T, device=device) < whole("prefix", prefix, 0, T))
 
 
 def padding_mask(real: Tensor) -> Tensor:
@@ -53,8 +54,8 @@ def padding_mask(real: Tensor) -> Tensor:
 
     Raises TypeError for what is not boolean, ValueError for another rank.
     """
-    if real.dtype != torch.bool:
-        raise TypeError(f"expected booleans, True where a token stands, got {real.dtype}")
+    if instance("real", real, Tensor).dtype != torch.bool:
+        raise TypeError(f"real must be booleans, True where a token stands, got {real.dtype}")
     if real.ndim != 2:
         raise ValueError(f"expected (B, S), got {tuple(real.shape)}")
     return real[:, None, None, :]
@@ -67,7 +68,7 @@ def combine(*masks: Tensor | None) -> Tensor | None:
     """
     given = [mask for mask in masks if mask is not None]
     for mask in given:
-        if mask.dtype != torch.bool:
+        if instance("mask", mask, Tensor).dtype != torch.bool:
             raise TypeError(f"a mask is boolean, True = may attend; got {mask.dtype}")
     try:
         return reduce(torch.logical_and, given) if given else None
@@ -99,6 +100,11 @@ def prepare(
     Kernels give NaN for a query whose keys are all masked: it may attend to all of them here, and
     `alive` says that its output is zero. Raises as `causal_mask` and `combine` do.
     """
+    flag("causal", causal)
+    if bias is not None:
+        check_floats(bias=bias)
+    if not torch.compiler.is_compiling():  # where numbers may be symbols
+        T, S = whole("T", T), whole("S", S)
     if causal and T == S and mask is None and bias is None:
         return ScoreMask(None, None, True)
     alive, finite = None, True
@@ -119,6 +125,9 @@ def distances(T: int, S: int | None = None, *, device: Device = None) -> Tensor:
 
     Raises ValueError unless 1 ≤ T ≤ S.
     """
+    instance("device", device, str, torch.device, None)
+    if not torch.compiler.is_compiling():  # where numbers may be symbols
+        T, S = whole("T", T, None), whole("S", T if S is None else S, None)
     S = T if S is None else S
     if not 1 <= T <= S:
         raise ValueError(f"expected 1 ≤ T ≤ S, got T = {T} queries and S = {S} keys")

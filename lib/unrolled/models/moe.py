@@ -17,7 +17,8 @@ from torch.nn import functional as F
 
 from unrolled.models.layers import FeedForward
 from unrolled.models.recording import recording
-from unrolled.validate import one_of, real, whole
+from unrolled.models.tensors import check_floats, check_ids, check_mask
+from unrolled.validate import checked, one_of, real, whole
 
 FORMS = ("switch", "mixtral")
 
@@ -47,6 +48,7 @@ class MixtureOfExperts(nn.Module):
     Source: Shazeer et al. (2017); Fedus, Zoph & Shazeer (2022), section 2; Jiang et al. (2024).
     """
 
+    @checked
     def __init__(
         self,
         d_model: int,
@@ -66,6 +68,7 @@ class MixtureOfExperts(nn.Module):
         reach the router), and as `FeedForward` does.
         """
         super().__init__()
+        whole("d_model", d_model)
         self.top_k = whole("top_k", top_k, 1, whole("n_experts", n_experts))
         self.renormalise = top_k > 1 if renormalise is None else renormalise
         if self.renormalise and top_k == 1:
@@ -80,6 +83,7 @@ class MixtureOfExperts(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(…, D) → (…, D). Every position counts as a token, padding too."""
+        check_floats(x=x)
         tokens = x.reshape(-1, x.shape[-1])  # (N, D)
         routing = self.route(tokens)
         if self.recorded is not None:
@@ -125,6 +129,10 @@ def balance_loss(
     Source: Fedus, Zoph & Shazeer (2022), equations 4 to 6, which have k = 1.
     """
     one_of("form", form, FORMS)
+    check_floats(probs=probs), check_ids("experts", experts), check_mask("mask", mask)
+    if probs.ndim != 2 or experts.ndim != 2 or len(probs) != len(experts):
+        got = f"{tuple(probs.shape)} and {tuple(experts.shape)}"
+        raise ValueError(f"expected probs (N, E) and experts (N, k), got {got}")
     if mask is not None:
         probs, experts = probs[mask], experts[mask]
     N, E = probs.shape
@@ -143,6 +151,7 @@ def routings(model: nn.Module) -> AbstractContextManager[list[Routing]]:
     return recording(model, MixtureOfExperts)
 
 
+@checked
 def with_balance(loss: Callable, coefficient: float = 0.01, *, form: str = "switch") -> Callable:
     """A loss for `fit`: the given one, and coefficient times the mean `balance_loss` of the layers.
 
@@ -150,7 +159,7 @@ def with_balance(loss: Callable, coefficient: float = 0.01, *, form: str = "swit
     over the layers first, so that two layers which lean to opposite sides look even. Raises
     ValueError for a coefficient below 0, and for a model without a mixture.
     """
-    real("coefficient", coefficient, at_least=0)
+    real("coefficient", coefficient, at_least=0), one_of("form", form, FORMS)
 
     def balanced(model: nn.Module, batch, cache: object = None) -> tuple[Tensor, float | Tensor]:
         with routings(model) as records:

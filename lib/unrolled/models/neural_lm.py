@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unrolled.models.layers import check_ids
-from unrolled.validate import one_of, real, whole
+from unrolled.models.tensors import check_ids
+from unrolled.validate import checked, instance, one_of, real, whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +74,7 @@ class NeuralLM(nn.Module):
     Source: Bengio et al. (2003), equation 1.
     """
 
+    @checked
     def __init__(self, config: NeuralLMConfig):
         """Embeddings begin with N(0, init_std²), the rest as torch has it."""
         super().__init__()
@@ -105,9 +106,8 @@ class NeuralLM(nn.Module):
 
     def context(self, tokens: Tensor, *, cache: NeuralLMCache | None = None) -> Tensor:
         """x of every position, (B, T, (n − 1)m), from tokens (B, T). Raises as `forward` does."""
-        if tokens.ndim != 2:
-            raise ValueError(f"tokens must be (B, T), got shape {tuple(tokens.shape)}")
-        check_ids("tokens", tokens, self.config.vocab_size)
+        check_ids("tokens", tokens, self.config.vocab_size, 2)
+        instance("cache", cache, NeuralLMCache, None)
         T, n_words = tokens.shape[1], self.config.context_length
         if cache is not None:
             tokens = self._continued(tokens, cache)  # (B, S), S ≥ T

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from unrolled.validate import checked
+
 BLOCK, SCALES_BLOCK = 64, 256  # weights with one scale; scales with one scale of their own
 
 
@@ -45,6 +47,7 @@ class Quantised(NamedTuple):
         return sum(x.numel() * x.element_size() for x in self[:3])
 
 
+@checked
 def quantise(weights: Tensor, *, double: bool = False) -> Quantised:
     """Four bits for each weight, and a float32 for the largest magnitude of each block of 64.
 
@@ -69,6 +72,7 @@ def quantise(weights: Tensor, *, double: bool = False) -> Quantised:
     return Quantised(codes[:, 0] << 4 | codes[:, 1], stored, of_scales, tuple(weights.shape))
 
 
+@checked
 def dequantise(quantised: Quantised, levels: Tensor | None = None) -> Tensor:
     """float32, the levels times their blocks' scales, in the shape of what was quantised.
 
@@ -107,6 +111,7 @@ class QuantisedLinear(nn.Module):
     pass does. The bias is a parameter as it was. Source: Dettmers et al. (2023), equation 5.
     """
 
+    @checked
     def __init__(self, linear: nn.Linear, *, double: bool = False):
         """linear: what it takes the place of; its weight is rounded and not kept."""
         super().__init__()

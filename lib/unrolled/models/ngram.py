@@ -9,7 +9,7 @@ import numpy as np
 
 from unrolled.data.tokens import check_ids
 from unrolled.models.ngram_counts import NGramCounts, Sequences
-from unrolled.validate import one_of, real, whole
+from unrolled.validate import LARGEST, checked, one_of, real, whole
 
 SMOOTHINGS = ("mle", "additive", "absolute", "kneser-ney")
 
@@ -37,6 +37,7 @@ class NGram:
     orders lose mass or divide by zero, and nltk predicts padding symbols, too.
     """
 
+    @checked
     def __init__(
         self,
         counts: NGramCounts,
@@ -86,6 +87,7 @@ class NGram:
             self._gamma.append(np.append(extra / total, 0.0 if smoothing == "mle" else 1.0))
 
     @classmethod
+    @checked
     def fit(
         cls,
         sequences: Sequences,
@@ -106,6 +108,7 @@ class NGram:
         """Numbers the model stores: one per n-gram and one per context, of every length."""
         return sum(len(a) + len(g) - 2 for a, g in zip(self._alpha, self._gamma, strict=True))
 
+    @checked
     def log_probs(self, contexts: np.ndarray, targets: np.ndarray | None = None) -> np.ndarray:
         """log p(· | context) in nats for an array of contexts; −inf where p is zero.
 
@@ -129,6 +132,7 @@ class NGram:
             out = np.log(self._probs(contexts, targets))
         return out.reshape(shape if targets is not None else (*shape, self.vocab_size))
 
+    @checked
     def score(self, sequences: Sequences) -> np.ndarray:
         """log p in nats of every token of the sequences, and of `eos`, end to end: (n,)."""
         tokens, before = self.counts.concatenate(sequences)
@@ -146,6 +150,7 @@ class NGram:
         last_m = np.arange(tokens.shape[1])[:, None] + np.arange(1, m + 1)  # (T, m)
         return self.log_probs(padded[:, last_m])
 
+    @checked
     def sample(
         self, rng: np.random.Generator, n_tokens: int, prompt: Sequence[int] = ()
     ) -> np.ndarray:
@@ -166,6 +171,7 @@ class NGram:
             new.append(int(rng.choice(self.vocab_size, p=probs / probs.sum())))
         return np.array(new, dtype=np.int64)
 
+    @checked
     def backoff_weights(self, contexts: np.ndarray) -> np.ndarray:
         """γ(h) of contexts (N, m), m < order, where the model interpolates; 1 if never seen."""
         rows = self.counts.context_rows(check_ids(contexts, 0, self.vocab_size, "contexts"))[-1]
@@ -210,6 +216,7 @@ class NGram:
         return out
 
 
+@checked
 def estimated_discounts(counts: np.ndarray, modified: bool) -> tuple[float, float, float]:
     """(D₁, D₂, D₃₊) from n₁ … n₄, how many n-grams of one order have the count 1 … 4.
 
@@ -218,6 +225,7 @@ def estimated_discounts(counts: np.ndarray, modified: bool) -> tuple[float, floa
     n₁, n₂ or n₃ is 0 or a D lies outside 0 … i. KenLM's lmplz enters the last n-gram it sorts of
     each order but the highest into n₁ … n₄ with its raw count; we do not copy that.
     """
+    counts = check_ids(counts, 0, LARGEST, "counts", 1)
     n = np.bincount(np.minimum(counts, 5).astype(np.intp, copy=False), minlength=6)
     y = n[1] / max(n[1] + 2 * n[2], 1)
     if not modified:

@@ -15,10 +15,12 @@ from pathlib import Path
 import numpy as np
 
 from unrolled.models.ngram import NGram
+from unrolled.validate import checked
 
 LOG_ZERO = -99.0  # the format's logarithm of 0
 
 
+@checked
 def write_arpa(model: NGram, path: str | Path, vocab: Sequence[str]) -> None:
     """Write a model with "absolute" or "kneser-ney" smoothing to an ARPA file (UTF-8).
 
@@ -35,7 +37,7 @@ def write_arpa(model: NGram, path: str | Path, vocab: Sequence[str]) -> None:
             raise ValueError(f"a name must be one word without white space, got {name!r}")
     tables = [np.arange(model.vocab_size)[:, None]]  # n-grams of length n: (G, n)
     tables += [model.counts.ngram_tokens(n) for n in range(2, model.order + 1)]
-    with open(path, "w", encoding="utf-8", newline="\n") as file:
+    with Path(path).open("w", encoding="utf-8", newline="\n") as file:
         file.write("\\data\\\n")
         file.writelines(f"ngram {n}={len(table)}\n" for n, table in enumerate(tables, start=1))
         for n, table in enumerate(tables, start=1):

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from unrolled.data.tokens import check_ids
-from unrolled.validate import whole
+from unrolled.validate import checked, whole
 
 Sequences = np.ndarray | Sequence[np.ndarray]
 
@@ -48,6 +48,7 @@ class NGramCounts:
     and where there is nothing to count, TypeError for an argument that is not an integer.
     """
 
+    @checked
     def __init__(
         self,
         sequences: Sequences,
@@ -78,6 +79,7 @@ class NGramCounts:
         """How many different n-grams were seen, by length 1 … order."""
         return tuple(len(level.ngrams) for level in self.levels)
 
+    @checked
     def next_counts(self, context: Sequence[int] = ()) -> np.ndarray:
         """How often each token followed `context` (at most `order − 1` ids): int64 (V,)."""
         ids = check_ids(context, 0, self.vocab_size, "context", 1)
@@ -87,6 +89,7 @@ class NGramCounts:
         out[tokens] = self.levels[len(ids)].counts[ngrams]
         return out
 
+    @checked
     def unseen_share(self, sequences: Sequences, n: int | None = None) -> float:
         """The share of a text's n-grams (running n-grams, not types) that were never counted."""
         n = self.order if n is None else whole("n", n, 1, self.order)

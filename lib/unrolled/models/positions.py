@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from unrolled.models.masks import Device, distances
-from unrolled.validate import one_of, real, whole
+from unrolled.models.tensors import check_floats, check_ids
+from unrolled.validate import checked, one_of, real, whole
 
 LAYOUTS = ("half", "interleaved")
 
@@ -27,12 +28,15 @@ def sinusoidal(positions: int | Tensor, d_model: int, *, base: float = 10_000.0)
     """
     if whole("d_model", d_model, at_least=2) % 2:
         raise ValueError(f"expected an even d_model, got {d_model}")
-    positions = torch.arange(positions) if isinstance(positions, int) else positions
+    real("base", base, above=0)
+    if not isinstance(positions, Tensor):
+        positions = torch.arange(whole("positions", positions, 0))
     angles = _angles(positions, d_model, base)
     pairs = torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)  # sin, cos, sin, …
     return pairs.to(positions.device, torch.get_default_dtype())
 
 
+@checked
 def alibi_slopes(n_heads: int) -> Tensor:
     """(H,): the slope of each head, 2^(−8/H), 2^(−16/H), …, 2^(−8) where H is a power of two.
 
@@ -46,6 +50,7 @@ def alibi_slopes(n_heads: int) -> Tensor:
     return torch.tensor(slopes)
 
 
+@checked
 def alibi_bias(n_heads: int, T: int, S: int | None = None, *, device: Device = None) -> Tensor:
     """(H, T, S): −slope · |distance| between query and key; the queries are the last T of S."""
     slopes = alibi_slopes(n_heads).to(device)
@@ -62,6 +67,7 @@ class RelativeBias(nn.Module):
     Source: Raffel et al. (2020), section 2.1, in the form of their code.
     """
 
+    @checked
     def __init__(
         self,
         n_heads: int,
@@ -71,6 +77,7 @@ class RelativeBias(nn.Module):
         bidirectional: bool = False,
     ):
         super().__init__()
+        whole("n_heads", n_heads), whole("max_distance", max_distance)
         one_way = n_buckets // 2 if bidirectional else n_buckets
         if one_way < 2 or (bidirectional and n_buckets % 2) or max_distance <= one_way // 2:
             raise ValueError(
@@ -84,6 +91,10 @@ class RelativeBias(nn.Module):
 
     def forward(self, behind: Tensor) -> Tensor:
         """(H, T, S) or (B, H, T, S) from `distances` (T, S) or (B, 1, T, S)."""
+        check_ids("behind", behind)
+        if behind.ndim not in (2, 4):
+            shape = tuple(behind.shape)
+            raise ValueError(f"behind must be (T, S) or (B, 1, T, S), got {shape}")
         bias = self.table(self.bucket(behind))  # (…, H)
         return bias.permute(2, 0, 1) if behind.ndim == 2 else bias.squeeze(1).permute(0, 3, 1, 2)
 
@@ -110,6 +121,7 @@ class Rotary(nn.Module):
     and for an unknown layout. Source: Su et al. (2021), equation 34.
     """
 
+    @checked
     def __init__(
         self,
         head_dim: int,
@@ -150,8 +162,12 @@ class Rotary(nn.Module):
         positions: (T,), or (B, T) for x (B, H, T, K); 0, 1, …, T − 1 when left out. Raises
         ValueError for another width or T > context_length, IndexError for a position beyond.
         """
-        T = x.shape[-2]
-        if x.shape[-1] != self.head_dim or (positions is None and self.context_length < T):
+        check_floats(x=x)
+        if positions is not None:
+            check_ids("positions", positions)
+        T = x.shape[-2] if x.ndim > 1 else 0
+        beyond = positions is None and self.context_length < T
+        if x.ndim < 2 or x.shape[-1] != self.head_dim or beyond:
             limit = f"(…, T, {self.head_dim}) with T ≤ {self.context_length}"
             raise ValueError(f"expected {limit}, got {tuple(x.shape)}")
         cos, sin = (

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from unrolled.models.recurrent_cells import CELLS, Cell, ElmanCell, GRUCell, LSTMCell, State, hidden
-from unrolled.validate import one_of, real, whole
+from unrolled.models.tensors import check_floats
+from unrolled.validate import checked, instance, one_of, real, whole
 
 
 class Recurrent(nn.Module):
@@ -27,6 +28,7 @@ class Recurrent(nn.Module):
     compute in the parameters' dtype, without autocast, under which cuDNN would take float16.
     """
 
+    @checked
     def __init__(
         self,
         input_size: int,
@@ -200,7 +202,7 @@ def _run(cell: Cell, x: Tensor, state: State, present: Tensor | None, backward: 
 
 def _lengths(x: Tensor, mask: Tensor) -> Tensor | None:
     """int64 (B,) on the CPU, as pack_padded_sequence wants it; None if nothing is padding."""
-    if mask.dtype != torch.bool or mask.shape != x.shape[:2]:
+    if instance("mask", mask, Tensor).dtype != torch.bool or mask.shape != x.shape[:2]:
         got = f"{mask.dtype} {tuple(mask.shape)}"
         raise ValueError(f"mask must be bool {tuple(x.shape[:2])}, got {got}")
     mask = mask.cpu()  # once: each of the questions below would wait for a GPU
@@ -216,6 +218,7 @@ def _map(f, *states: State) -> State:
     return f(*states)
 
 
+@checked
 def keras_gru_weights(
     kernel: Tensor, recurrent_kernel: Tensor, bias: Tensor
 ) -> tuple[dict[str, Tensor], bool]:
@@ -225,6 +228,7 @@ def keras_gru_weights(
     rows for x and for h, with `reset_after=True`; or (3H,), with `reset_after=False`. Raises
     ValueError for other shapes.
     """
+    check_floats(kernel=kernel, recurrent_kernel=recurrent_kernel, bias=bias)
     shapes, size = [tuple(a.shape) for a in (kernel, recurrent_kernel, bias)], kernel.shape[-1]
     fits = kernel.ndim == 2 and shapes[1] == (size // 3, size) and size % 3 == 0
     if not fits or shapes[2] not in ((size,), (2, size)):

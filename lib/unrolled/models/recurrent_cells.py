@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unrolled.validate import one_of, real, whole
+from unrolled.validate import checked, one_of, real, whole
 
 State = Tensor | tuple[Tensor, ...]
 
@@ -120,6 +120,7 @@ class ElmanCell(Cell):
 
     gates = ("h",)
 
+    @checked
     def __init__(self, input_size: int, hidden_size: int, nonlinearity: str = "tanh"):
         super().__init__(input_size, hidden_size)
         self.nonlinearity = one_of("nonlinearity", nonlinearity, ("tanh", "relu"))
@@ -166,6 +167,7 @@ class GRUCell(Cell):
 
     gates = ("r", "z", "n")
 
+    @checked
     def __init__(self, input_size: int, hidden_size: int, reset_after: bool = True):
         super().__init__(input_size, hidden_size)
         self.reset_after = reset_after
@@ -201,6 +203,7 @@ class LSTMCell(Cell):
     gates = ("i", "f", "g", "o")
     n_states = 2
 
+    @checked
     def __init__(self, input_size: int, hidden_size: int, forget_bias: float | None = None):
         super().__init__(input_size, hidden_size)
         if forget_bias is not None:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from unrolled.models.layers import check_ids
 from unrolled.models.recurrent import Recurrent, detach, select
 from unrolled.models.recurrent_cells import Cell, State
-from unrolled.validate import whole
+from unrolled.models.tensors import check_ids
+from unrolled.validate import checked, instance, real, whole
 
 
 @dataclass
@@ -42,6 +42,7 @@ class RecurrentLM(nn.Module):
     map from H to D (`project`) where H and D differ: Press & Wolf (2017); Inan et al. (2017).
     """
 
+    @checked
     def __init__(
         self,
         vocab_size: int,
@@ -61,7 +62,7 @@ class RecurrentLM(nn.Module):
         Embeddings begin with N(0, 0.1²), the rest as torch has it. Raises as `Recurrent` does.
         """
         super().__init__()
-        whole("vocab_size", vocab_size)
+        whole("vocab_size", vocab_size), real("dropout", dropout, 0, below=1)
         self.embedding = nn.Embedding(vocab_size, whole("embedding_dim", embedding_dim))
         nn.init.normal_(self.embedding.weight, std=0.1)
         self.recurrent = Recurrent(
@@ -86,9 +87,8 @@ class RecurrentLM(nn.Module):
 
     def hidden(self, tokens: Tensor, *, cache: RecurrentCache | None = None) -> Tensor:
         """What the head reads, (B, T, ·): model(tokens) is model.logits(model.hidden(tokens))."""
-        if tokens.ndim != 2:
-            raise ValueError(f"tokens must be (B, T), got shape {tuple(tokens.shape)}")
-        check_ids("tokens", tokens, self.embedding.num_embeddings)
+        check_ids("tokens", tokens, self.embedding.num_embeddings, 2)
+        instance("cache", cache, RecurrentCache, None)
         x = self.dropout(self.embedding(tokens))  # (B, T, D)
         outputs, state = self.recurrent(x, None if cache is None else cache.state)  # (B, T, H)
         if cache is not None:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from unrolled.models.layers import check_ids
 from unrolled.models.recurrent import Recurrent, detach, select
 from unrolled.models.recurrent_cells import Cell, State, hidden
-from unrolled.validate import one_of, whole
+from unrolled.models.tensors import check_floats, check_ids, check_mask
+from unrolled.validate import checked, flag, instance, one_of, whole
 
 SCORES = ("dot", "bilinear", "additive")
 QUERIES = ("current", "previous")
@@ -30,6 +30,7 @@ class MemoryAttention(nn.Module):
     et al. (2015), appendix A.1.2. None has a bias or a divisor, as in the papers.
     """
 
+    @checked
     def __init__(
         self, query_size: int, memory_size: int, score: str = "dot", *, width: int | None = None
     ):
@@ -72,6 +73,8 @@ class MemoryAttention(nn.Module):
             nothing gets zeros. keys: self.key(memory), where it is known already.
         Raises TypeError for another mask, ValueError for shapes that do not fit.
         """
+        check_floats(query=query, memory=memory)
+        instance("keys", keys, Tensor, None)
         if query.ndim != 3 or memory.ndim != 3 or len(query) != len(memory):
             shapes = f"{tuple(query.shape)} and {tuple(memory.shape)}"
             raise ValueError(f"expected query (B, T, Q) and memory (B, S, M), got {shapes}")
@@ -126,6 +129,7 @@ class Seq2Seq(nn.Module):
     a maxout layer of s, y and c; Luong et al. (2015), equations 5 to 7, without input feeding.
     """
 
+    @checked
     def __init__(
         self,
         source_size: int,
@@ -181,6 +185,7 @@ class Seq2Seq(nn.Module):
             first call, and later calls use what the cache keeps of it.
         return_weights: return (logits, weights (B, T, S)); ValueError without attention.
         """
+        flag("return_weights", return_weights)
         x, weights = self._decode(source, target, source_mask, cache)
         if return_weights and weights is None:
             raise ValueError("there are no weights: the model has no attention")
@@ -207,10 +212,12 @@ class Seq2Seq(nn.Module):
 
     def encode(self, source: Tensor, mask: Tensor | None = None) -> tuple[Tensor, State]:
         """(memory (B, S, H), the decoder's first state) from source (B, S), int64."""
+        check_mask("mask of the source", mask)
         outputs, state = self.encoder(self._embed("source", source), mask=mask)
         return outputs, _side_by_side(state, self.encoder.n_directions)
 
     def _decode(self, source, target, source_mask, cache) -> tuple[Tensor, Tensor | None]:
+        instance("cache", cache, Seq2SeqCache, None)
         x = self._embed("target", target)
         read = Seq2SeqCache() if cache is None else cache
         begun = self._begin(source, source_mask) if read.state is None else read.fork()
@@ -253,9 +260,7 @@ class Seq2Seq(nn.Module):
 
     def _embed(self, name: str, tokens: Tensor) -> Tensor:
         embedding = getattr(self, f"{name}_embedding")
-        if tokens.ndim != 2:
-            raise ValueError(f"{name} must be (B, n), got shape {tuple(tokens.shape)}")
-        check_ids(name, tokens, embedding.num_embeddings)
+        check_ids(name, tokens, embedding.num_embeddings, 2)
         return embedding(tokens)
 
 
@@ -270,8 +275,7 @@ def _softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
     """The softmax of (B, T, S) over the positions the mask allows; zeros where it allows none."""
     if mask is None:
         return scores.softmax(-1)
-    if mask.dtype != torch.bool:
-        raise TypeError(f"a mask is boolean, True = may attend; got {mask.dtype}")
+    check_mask("mask", mask)
     mask = mask[:, None] if mask.ndim == 2 else mask
     pairs = zip(mask.shape, scores.shape, strict=False)
     if mask.ndim != 3 or any(n not in (1, m) for n, m in pairs):

@@ -19,8 +19,9 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unrolled.data.tokens import check_ids
-from unrolled.validate import one_of, real, whole
+from unrolled.data.tokens import check_ids as check_array
+from unrolled.models.tensors import check_floats, check_ids
+from unrolled.validate import array, checked, one_of, real, whole
 
 
 class SkipGram(nn.Module):
@@ -30,6 +31,7 @@ class SkipGram(nn.Module):
     first loss is exactly (1 + k) ln 2.
     """
 
+    @checked
     def __init__(self, vocab_size: int, d: int) -> None:
         super().__init__()
         V, d = whole("vocab_size", vocab_size), whole("d", d)
@@ -38,6 +40,8 @@ class SkipGram(nn.Module):
 
     def forward(self, words: Tensor, contexts: Tensor, negatives: Tensor) -> Tensor:
         """The mean loss in nats of pairs words (B,), contexts (B,) with negatives (B, k)."""
+        for name, ids in (("words", words), ("contexts", contexts), ("negatives", negatives)):
+            check_ids(name, ids, len(self.word))
         shapes = [tuple(ids.shape) for ids in (words, contexts, negatives)]
         if shapes[0] != shapes[1] or shapes[2][:-1] != shapes[0] or not words.numel():
             raise ValueError(f"needs ids (B,), (B,), (B, k) with B ≥ 1, got {shapes}")
@@ -47,6 +51,7 @@ class SkipGram(nn.Module):
         return -(F.logsigmoid(pulled) + F.logsigmoid(-pushed).sum(-1)).mean()
 
 
+@checked
 def pairs(
     tokens: ArrayLike, window: int, rng: np.random.Generator | None = None
 ) -> NDArray[np.int64]:
@@ -55,7 +60,7 @@ def pairs(
     With rng, each word draws its own window from 1 … `window`, as the paper's program does: near
     contexts then count more. The id −1 makes no pair but keeps its position.
     """
-    ids, window = check_ids(tokens, -1, 2**31, "tokens", 1), whole("window", window)
+    ids, window = check_array(tokens, -1, 2**31, "tokens", 1), whole("window", window)
     reach = np.full(len(ids), window) if rng is None else rng.integers(1, window + 1, len(ids))
     found = []
     for distance in range(1, min(window, len(ids) - 1) + 1):
@@ -68,6 +73,7 @@ def pairs(
     return np.concatenate([np.empty((0, 2), dtype=np.int64), *found])
 
 
+@checked
 def keep_probability(counts: ArrayLike, threshold: float, *, rule: str = "paper") -> NDArray:
     """The probability (V,) with which an occurrence of each word is kept in subsampling.
 
@@ -76,7 +82,7 @@ def keep_probability(counts: ArrayLike, threshold: float, *, rule: str = "paper"
     √(t/f) + t/f. Both are cut at 1. A word that never occurs is kept.
     """
     one_of("rule", rule, ("paper", "program"))
-    t, counts = real("threshold", threshold, above=0), np.asarray(counts, dtype=np.float64)
+    t, counts = real("threshold", threshold, above=0), array("counts", counts, 1)
     if (counts < 0).any() or not counts.sum() > 0:
         raise ValueError("counts must not be negative, and not all zero")
     ratio = t * counts.sum() / np.where(counts > 0, counts, 1e-300)
@@ -106,6 +112,7 @@ class SkipGramSettings:
             real("threshold", self.threshold, above=0)
 
 
+@checked
 def train(
     tokens: ArrayLike,
     vocab_size: int,
@@ -123,8 +130,8 @@ def train(
         the model, and its mean loss in nats over each epoch.
     """
     settings = settings or SkipGramSettings()
-    V = whole("vocab_size", vocab_size)
-    ids = check_ids(tokens, -1, V, "tokens", 1)
+    V, seed = whole("vocab_size", vocab_size), whole("seed", seed, 0)
+    ids = check_array(tokens, -1, V, "tokens", 1)
     counts = np.bincount(ids[ids >= 0], minlength=V)
     if np.count_nonzero(counts) < 2:
         raise ValueError("tokens needs at least two different words")
@@ -161,8 +168,12 @@ def train(
     return model, losses
 
 
+@checked
 def sample(cumulative: Tensor, size: tuple[int, ...], generator: torch.Generator) -> Tensor:
     """Ids drawn with probabilities whose running sum, times any constant, is `cumulative` (V,)."""
+    check_floats(cumulative=cumulative)
+    if cumulative.ndim != 1 or not len(cumulative):
+        raise ValueError(f"cumulative must be (V,), got {tuple(cumulative.shape)}")
     at = torch.rand(size, dtype=cumulative.dtype, device=cumulative.device, generator=generator)
     ids = torch.searchsorted(cumulative, at * cumulative[-1], right=True)
     return ids.clamp_(max=len(cumulative) - 1)  # a product may be rounded up to the whole sum

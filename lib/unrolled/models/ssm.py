@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unrolled.validate import one_of, whole
+from unrolled.models.tensors import check_floats
+from unrolled.validate import checked, instance, one_of, whole
 
 RULES = ("euler", "zero-order hold")
 
@@ -32,6 +33,10 @@ def discretise(
     step: (B, T, F), above 0. decay: (F, N), below 0. write: (B, T, N). rule: of `add`, one of
     RULES. Raises ValueError for another. Source: Gu & Dao (2023), section 2 and algorithm 2.
     """
+    check_floats(step=step, decay=decay, write=write)
+    if step.ndim != 3 or (*step.shape[:2], *decay.shape) != (*step.shape, write.shape[-1]):
+        shapes = f"{tuple(step.shape)}, {tuple(decay.shape)} and {tuple(write.shape)}"
+        raise ValueError(f"expected step (B, T, F), decay (F, N) and write (B, T, N), got {shapes}")
     exponent = step[..., None] * decay  # (B, T, F, N)
     if one_of("rule", rule, RULES) == "euler":
         factor = step[..., None]
@@ -75,11 +80,13 @@ SCANS = {"loop": scan, "parallel": parallel_scan}
 
 def _with_state(keep: Tensor, add: Tensor, state: Tensor | None) -> Tensor:
     """add with the state before the first step in it, so that the scans begin at zero."""
+    check_floats(keep=keep, add=add)
     if keep.shape != add.shape or keep.ndim < 2 or not keep.shape[1]:
         shapes = f"{tuple(keep.shape)} and {tuple(add.shape)}"
         raise ValueError(f"keep and add must have one shape (B, T, …), T ≥ 1, got {shapes}")
     if state is None:
         return add
+    check_floats(state=state)
     if state.shape != add[:, 0].shape:
         expected, got = tuple(add[:, 0].shape), tuple(state.shape)
         raise ValueError(f"the state must be {expected}, got {got}")
@@ -106,6 +113,7 @@ class Mamba(nn.Module):
     log_decay (F, N); skip (F,); out_proj (D, F). Source: Gu & Dao (2023), figure 3, algorithm 2.
     """
 
+    @checked
     def __init__(
         self,
         d_model: int,
@@ -148,6 +156,8 @@ class Mamba(nn.Module):
         state: as returned; None: nothing was read. A text read in pieces gives the outputs of
         reading it at once, down to single positions. Raises ValueError for another shape.
         """
+        check_floats(x=x)
+        instance("state", state, SelectiveState, None)
         if x.ndim != 3 or x.shape[2] != self.in_proj.in_features:
             raise ValueError(f"expected x (B, T, {self.in_proj.in_features}), got {tuple(x.shape)}")
         state = self.new_state(x) if state is None else state

@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from unrolled.models.layers import NORM_EPS, RMSNorm, check_ids
+from unrolled.models.layers import NORM_EPS, RMSNorm
 from unrolled.models.recurrent_lm import RecurrentCache
 from unrolled.models.ssm import Mamba, SelectiveState
-from unrolled.validate import whole
+from unrolled.models.tensors import check_ids
+from unrolled.validate import checked, instance, whole
 
 
 class SelectiveLM(nn.Module):
@@ -19,6 +20,7 @@ class SelectiveLM(nn.Module):
     the order. Source: Gu & Dao (2023), section 3.4.
     """
 
+    @checked
     def __init__(
         self,
         vocab_size: int,
@@ -58,9 +60,8 @@ class SelectiveLM(nn.Module):
 
     def hidden(self, tokens: Tensor, *, cache: RecurrentCache | None = None) -> Tensor:
         """What the head reads, (B, T, D): model(tokens) is model.logits(model.hidden(tokens))."""
-        if tokens.ndim != 2:
-            raise ValueError(f"tokens must be (B, T), got shape {tuple(tokens.shape)}")
-        check_ids("tokens", tokens, self.embedding.num_embeddings)
+        check_ids("tokens", tokens, self.embedding.num_embeddings, 2)
+        instance("cache", cache, RecurrentCache, None)
         x, before, after = self.embedding(tokens), [None] * len(self.layers), []
         if cache is not None and cache.state is not None:
             before = [SelectiveState(*parts) for parts in zip(*cache.state, strict=True)]

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from unrolled.models.block import Block, make_norm, make_rotary
 from unrolled.models.kv_cache import KVCache
-from unrolled.models.layers import check_ids
 from unrolled.models.masks import combine, padding_mask, prepare
 from unrolled.models.positions import RelativeBias, alibi_slopes, sinusoidal
+from unrolled.models.tensors import check_floats, check_ids
 from unrolled.models.transformer_config import TransformerConfig
-from unrolled.validate import whole
+from unrolled.validate import checked, instance, whole
 
 
 class Stack(nn.Module):
@@ -23,6 +23,7 @@ class Stack(nn.Module):
     stands.
     """
 
+    @checked
     def __init__(self, config: TransformerConfig, *, causal: bool, cross: bool = False):
         super().__init__()
         self.config, self.causal = config, causal
@@ -60,6 +61,8 @@ class Stack(nn.Module):
         four axes, of the cross-attention. Raises ValueError for more positions than the context
         has and for another shape of a mask.
         """
+        check_floats(x=x)
+        instance("cache", cache, KVCache, None)
         start, T = 0 if cache is None else cache.length, x.shape[1]
         S = start + T
         if (limit := self.config.context_length) < S:
@@ -83,7 +86,8 @@ class Stack(nn.Module):
             source_mask = prepare(source_mask, None, T, source.shape[1], device=x.device)
         for i, block in enumerate(self.blocks):
             x = block(
-                x, mask, positions=queries, cache=cache.layers[i] if cache else None,
+                x, mask, positions=queries if self.config.has_rotary else None,
+                cache=cache.layers[i] if cache else None,
                 source=source, source_mask=source_mask,
                 source_cache=cache.cross[i] if cache and cache.cross else None,
             )  # fmt: skip
@@ -94,11 +98,13 @@ class Stack(nn.Module):
         if positions is not None:
             if cache is not None:
                 raise ValueError("with a cache positions are counted: leave them out")
+            if self.config.position == "none" and self.config.window is None:
+                raise ValueError("positions given, but the configuration has position='none'")
+            check_ids("positions", positions, self.config.context_length)
             if positions.shape not in (x.shape[1:2], x.shape[:2]) or positions.dtype != torch.int64:
                 expected = f"int64 ({x.shape[1]},) or {tuple(x.shape[:2])}"
                 got = f"{positions.dtype} {tuple(positions.shape)}"
                 raise ValueError(f"positions must be {expected}, got {got}")
-            check_ids("positions", positions, self.config.context_length)
             return positions, positions
         start = 0 if cache is None else cache.length
         keys = torch.arange(start + x.shape[1], device=x.device)
@@ -133,10 +139,8 @@ class Embedded(nn.Module):
 
         Raises ValueError for another shape, IndexError for an unknown id.
         """
-        if tokens.ndim != 2:
-            raise ValueError(f"tokens must be (B, T), got shape {tuple(tokens.shape)}")
-        if isinstance(self.embedding, nn.Embedding):  # not where something was put in its place
-            check_ids("tokens", tokens, self.embedding.num_embeddings)
+        of_ids = isinstance(self.embedding, nn.Embedding)  # else something was put in its place
+        check_ids("tokens", tokens, self.embedding.num_embeddings if of_ids else None, 2)
         x = self.embedding(tokens)
         return x * math.sqrt(self.config.d_model) if self.config.scale_embedding else x
 
@@ -147,6 +151,7 @@ class TransformerLM(Embedded):
     `embedding` (V, D), `stack` of causal blocks, `head` (V, D), the embedding's own matrix if tied.
     """
 
+    @checked
     def __init__(self, config: TransformerConfig):
         super().__init__(config)
         self.stack = Stack(config, causal=True)
@@ -195,6 +200,7 @@ class Encoder(Embedded):
     Source: Devlin et al. (2019), without the head ("pooler") of their second task.
     """
 
+    @checked
     def __init__(self, config: TransformerConfig):
         super().__init__(config)
         if config.n_token_types:
@@ -213,7 +219,7 @@ class Encoder(Embedded):
         x = self.embed(tokens)
         if n_types := self.config.n_token_types:
             types = torch.zeros_like(tokens) if token_types is None else token_types
-            check_ids("token_types", types, n_types)
+            check_ids("token_types", types, n_types, 2)
             x = x + self.token_types(types)
         elif token_types is not None:
             raise ValueError("token_types given, but the configuration has n_token_types=0")
@@ -246,7 +252,7 @@ def initialise(model: nn.Module, config: TransformerConfig) -> None:
 
 def _split(mask: Tensor | None, x: Tensor) -> tuple[Tensor | None, Tensor | None]:
     """(the mask of the tokens of x (B, T, D), the mask with four axes): which of them it is."""
-    if mask is None or mask.ndim == 4:
+    if instance("mask", mask, Tensor, None) is None or mask.ndim == 4:
         return None, mask
     if mask.shape != (shape := x.shape[:2]):
         expected = f"a mask of the tokens' shape {tuple(shape)} or with four axes"

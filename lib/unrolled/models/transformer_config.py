@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 
 from unrolled.models.attention import IMPLEMENTATIONS
 from unrolled.models.layers import ACTIVATIONS, GATED, NORM_EPS
-from unrolled.validate import one_of, real, whole
+from unrolled.validate import checked, one_of, real, whole
 
 POSITIONS = ("learned", "sinusoidal", "rotary", "rotary-interleaved", "alibi", "relative", "none")
 
@@ -141,6 +141,7 @@ PRESETS = {
 }  # fmt: skip
 
 
+@checked
 def preset(name: str, **changes: object) -> TransformerConfig:
     """A published configuration by name, with changes: preset("gpt2", n_layers=2, d_model=60, …).
 

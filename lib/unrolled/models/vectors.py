@@ -14,11 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import svds
 
 from unrolled.data.tokens import check_ids
-from unrolled.validate import one_of, real, whole
+from unrolled.validate import array, checked, one_of, real, whole
 
 Floats = NDArray[np.floating]
 
 
+@checked
 def cooccurrences(
     texts: ArrayLike | Sequence[ArrayLike], vocab_size: int, window: int
 ) -> scipy.sparse.csr_array:
@@ -62,6 +63,7 @@ def _joined(texts: list[NDArray], window: int) -> NDArray:
     return np.concatenate([gap, *(part for text in texts for part in (text, gap))])
 
 
+@checked
 def pmi(
     counts: ArrayLike | scipy.sparse.sparray, *, smoothing: float = 0.75, negatives: float = 1
 ) -> scipy.sparse.csr_array:
@@ -84,7 +86,7 @@ def pmi(
     """
     alpha, k = real("smoothing", smoothing, 0, 1), real("negatives", negatives, above=0)
     if not scipy.sparse.issparse(counts):
-        counts = np.asarray(counts, dtype=np.float64)
+        counts = array("counts", counts)
     table = scipy.sparse.coo_array(counts).astype(np.float64)
     table.sum_duplicates()
     if table.ndim != 2:
@@ -100,6 +102,7 @@ def pmi(
     return scipy.sparse.csr_array(table)
 
 
+@checked
 def ppmi(
     counts: ArrayLike | scipy.sparse.sparray, *, smoothing: float = 0.75, negatives: float = 1
 ) -> scipy.sparse.csr_array:
@@ -110,6 +113,7 @@ def ppmi(
     return table
 
 
+@checked
 def svd_vectors(
     table: ArrayLike | scipy.sparse.sparray, d: int, *, power: float = 0.5
 ) -> NDArray[np.float64]:
@@ -128,7 +132,10 @@ def svd_vectors(
         positive: the sign of a singular vector is arbitrary. A row of zeros in the table has a
         vector of zeros, and a column beyond the table's rank is zero.
     """
+    table = table if scipy.sparse.issparse(table) else array("table", table, 2)
     table = scipy.sparse.csr_array(table, dtype=np.float64)
+    if not np.isfinite(table.data).all():
+        raise ValueError("table must be finite, and holds NaN or infinity")
     table.eliminate_zeros()
     d, power = whole("d", d, 1, min(table.shape) - 1), real("power", power)
     empty = np.diff(table.indptr) == 0
@@ -146,12 +153,13 @@ def svd_vectors(
     return u * np.where(biggest < 0, -1, 1) * scale
 
 
+@checked
 def unit(vectors: ArrayLike) -> Floats:
     """The rows of (…, D), each divided by its length; a row of zeros stays one.
 
     float16 comes back as float32, and integers as float64.
     """
-    vectors = np.asarray(vectors)
+    vectors = array("vectors", vectors, dtype=None)
     if vectors.dtype.kind != "f":
         vectors = vectors.astype(np.float64)
     # In float64: the square of a float16 above 255 is infinite, that of a float32 below 1e-23 is 0.
@@ -160,18 +168,20 @@ def unit(vectors: ArrayLike) -> Floats:
     return divided.astype(np.promote_types(vectors.dtype, np.float32), copy=False)
 
 
+@checked
 def cosines(vectors: ArrayLike, others: ArrayLike | None = None) -> Floats:
     """The cosine of each row of (V, D) with each row of others (W, D), by default its own: (V, W).
 
     A row of zeros has cosine 0 with everything.
     """
     vectors = _rows(vectors)
-    others = vectors if others is None else _rows(others)
+    others = vectors if others is None else _rows(others, "others")
     if others.shape[1] != vectors.shape[1]:
         raise ValueError(f"vectors {vectors.shape} and others {others.shape} differ in width")
     return unit(vectors) @ unit(others).T
 
 
+@checked
 def neighbours(
     vectors: ArrayLike, query: ArrayLike, n: int, *, exclude: Collection[int]
 ) -> tuple[NDArray[np.int64], Floats]:
@@ -180,7 +190,7 @@ def neighbours(
     `exclude` holds the ids that may not be given, such as the word itself. Of equal cosines the
     smaller id comes first.
     """
-    vectors, query = _rows(vectors), np.asarray(query)
+    vectors, query = _rows(vectors), array("query", query, 1, None)
     banned = check_ids(list(exclude), 0, len(vectors), "exclude", 1)
     n = whole("n", n, 1, len(vectors) - len(np.unique(banned)))
     scores = cosines(vectors, query[None])[:, 0]
@@ -189,6 +199,7 @@ def neighbours(
     return ids, scores[ids]
 
 
+@checked
 def analogies(
     vectors: ArrayLike,
     questions: ArrayLike,
@@ -228,6 +239,7 @@ def analogies(
     return np.concatenate(answers)
 
 
+@checked
 def odd_one_out(vectors: ArrayLike, words: Sequence[int]) -> int:
     """Which of at least three words fits least: its cosine to the mean direction is smallest."""
     vectors = _rows(vectors)
@@ -238,10 +250,10 @@ def odd_one_out(vectors: ArrayLike, words: Sequence[int]) -> int:
     return int(words[(directions @ directions.mean(axis=0)).argmin()])
 
 
-def _rows(vectors: ArrayLike) -> NDArray:
+def _rows(vectors: ArrayLike, name: str = "vectors") -> NDArray:
     vectors = np.asarray(vectors)
     if vectors.ndim != 2 or vectors.dtype.kind not in "iuf":
-        raise ValueError(f"vectors needs numbers (V, D), got {vectors.dtype} {vectors.shape}")
+        raise ValueError(f"{name} needs numbers (V, D), got {vectors.dtype} {vectors.shape}")
     if not np.isfinite(vectors).all():
-        raise ValueError("vectors must be finite, and hold NaN or infinity")
+        raise ValueError(f"{name} must be finite, and hold NaN or infinity")
     return vectors

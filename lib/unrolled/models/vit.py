@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from unrolled.models.tensors import check_floats
 from unrolled.models.transformer import Stack, initialise
 from unrolled.models.transformer_config import TransformerConfig
-from unrolled.validate import whole
+from unrolled.validate import checked, whole
 
 # ViT-B/16 for images of 224 × 224: 14 · 14 patches and the class token.
 VIT_B16 = TransformerConfig(
@@ -23,6 +24,7 @@ def patches(images: Tensor, size: int) -> Tensor:
     convolution with stride `size`. Raises ValueError for another rank, and where size divides
     height or width not.
     """
+    check_floats(images=images)
     if images.ndim != 4:
         raise ValueError(f"images must be (B, C, height, width), got {tuple(images.shape)}")
     B, C, height, width = images.shape
@@ -42,6 +44,7 @@ class VisionTransformer(nn.Module):
     with 0.
     """
 
+    @checked
     def __init__(
         self,
         config: TransformerConfig,
@@ -83,6 +86,7 @@ class VisionTransformer(nn.Module):
 
     def hidden(self, images: Tensor) -> Tensor:
         """(B, 1 + N, D): the vectors of the class token and of each patch."""
+        check_floats(images=images)
         if images.shape[1:] != self.image_shape:
             expected = f"(B, {', '.join(map(str, self.image_shape))})"
             raise ValueError(f"expected images {expected}, got {tuple(images.shape)}")

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from unrolled.training.evaluate import in_mode
 from unrolled.training.reader import Reader, check_prompts, check_stops, stop_ids
-from unrolled.validate import one_of, real, whole
+from unrolled.validate import checked, one_of, real, whole
 
 # What a text's log-probability is divided by, for n new tokens, its stop among them.
 DIVISORS = {
@@ -31,6 +31,7 @@ class Hypotheses(NamedTuple):
     lengths: Tensor  # int64 (B, n_best): new tokens, the stop among them
 
 
+@checked
 def beam_search(
     model: nn.Module,
     prompt: Tensor,
@@ -69,7 +70,7 @@ def beam_search(
     k = whole("n_beams", n_beams)
     whole("n_best", n_best, 1, k)
     divide = DIVISORS[one_of("divisor", divisor, DIVISORS)]
-    real("alpha", alpha)
+    alpha = real("alpha", alpha, -100, 100)
     one_of("early_stopping", early_stopping, (True, False, "never"))
     if not isinstance(prompt, Tensor):
         raise TypeError(f"prompt must be a tensor (B, T), got {type(prompt).__name__}")

@@ -10,9 +10,12 @@ from typing import BinaryIO
 
 import torch
 
+from unrolled.validate import checked
+
 FORMAT = "unrolled checkpoint 1"
 
 
+@checked
 def save(to: str | Path | BinaryIO, contents: dict, *, config: dict | None = None) -> None:
     """Write contents and config to a path or an open binary file.
 
@@ -65,6 +68,7 @@ def try_writing(to: str | Path) -> None:
     temporary.unlink()
 
 
+@checked
 def load(source: str | Path | BinaryIO, *, config: dict | None = None) -> dict:
     """The contents of a checkpoint, its tensors on the CPU; no code in the file is run.
 

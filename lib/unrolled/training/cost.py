@@ -13,7 +13,7 @@ from unrolled.models.layers import GATED
 from unrolled.models.neural_lm import NeuralLM, NeuralLMConfig
 from unrolled.models.transformer import Encoder, TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
-from unrolled.validate import one_of, whole
+from unrolled.validate import checked, one_of, whole
 
 MODELS = {
     "decoder": TransformerLM, "encoder": Encoder, "encoder-decoder": EncoderDecoder,
@@ -29,6 +29,7 @@ MARKS = {
 PARTS = ("embedding", "position", "attention", "cross_attention", "feed_forward", "norms", "head")
 
 
+@checked
 def parameters(config: TransformerConfig | NeuralLMConfig, kind: str = "decoder") -> dict[str, int]:
     """How many parameters each of PARTS has, and the total, counted on a model without memory.
 
@@ -45,12 +46,14 @@ def parameters(config: TransformerConfig | NeuralLMConfig, kind: str = "decoder"
     return counts | {"total": sum(counts.values())}
 
 
+@checked
 def counted(architecture: Architecture) -> int:
     """The parameters of its configuration that the published number counts."""
     counts = parameters(architecture.config, architecture.kind)
     return counts["total"] - sum(counts[part] for part in architecture.uncounted)
 
 
+@checked
 def cache_bytes(
     config: TransformerConfig,
     n_tokens: int,
@@ -71,6 +74,7 @@ def cache_bytes(
     return whole("batch", batch) * positions * numbers * dtype.itemsize
 
 
+@checked
 def flops(
     config: TransformerConfig,
     n_tokens: int,

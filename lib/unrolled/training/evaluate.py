@@ -14,14 +14,15 @@ import numpy as np
 import torch
 from torch import nn
 
-from unrolled.validate import whole
+from unrolled.data.tokens import check_ids
+from unrolled.validate import LARGEST, array, checked, whole
 
 Model = Callable[[np.ndarray], np.ndarray] | nn.Module
 
 
 def bits(nats: float | np.ndarray) -> float | np.ndarray:
     """nats / ln 2: the same code length, counted in binary digits."""
-    return nats / math.log(2)
+    return (nats if isinstance(nats, float) else array("nats", nats)) / math.log(2)
 
 
 def perplexity(mean_nats: float) -> float:
@@ -29,7 +30,7 @@ def perplexity(mean_nats: float) -> float:
 
     The mean must run over tokens. Perplexities themselves must never be averaged: see `Evaluation`.
     """
-    return float(np.exp(mean_nats))
+    return float(np.exp(_cost("mean_nats", mean_nats)))
 
 
 def bits_per_byte(total_nats: float, n_bytes: int) -> float:
@@ -37,7 +38,15 @@ def bits_per_byte(total_nats: float, n_bytes: int) -> float:
 
     Raises ValueError unless n_bytes is at least 1.
     """
-    return float(bits(total_nats) / whole("n_bytes", n_bytes))
+    return float(bits(_cost("total_nats", total_nats)) / whole("n_bytes", n_bytes))
+
+
+def _cost(name: str, nats: float) -> float:
+    """Nats as a float, at least 0 but for rounding; ∞ where a token has the probability 0."""
+    nats = float(array(name, nats, 0))
+    if not nats > -1e-6:
+        raise ValueError(f"{name} must be at least 0, got {nats}")
+    return nats
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +74,7 @@ class Evaluation:
         return perplexity(self.nats / whole("n_tokens", self.n_tokens))
 
 
+@checked
 def evaluate(
     model: Model,
     tokens: np.ndarray,
@@ -83,7 +93,8 @@ def evaluate(
     without scoring them again, so each score but the first few has at least that much context.
     Raises ValueError for impossible lengths.
     """
-    tokens = np.asarray(tokens).astype(np.int64)
+    tokens = check_ids(tokens, 0, LARGEST, "tokens", 1)
+    whole("n_bytes", n_bytes)
     n = whole("the number of tokens", len(tokens))
     whole("batch_size", batch_size)
     whole("overlap", overlap, 0, whole("context_length", context_length) - 1)

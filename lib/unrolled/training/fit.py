@@ -29,6 +29,7 @@ from unrolled.training.batch_iterator import Batch, BatchIterator, to_device
 from unrolled.training.evaluate import in_mode
 from unrolled.training.losses import Loss, cross_entropy, next_token_loss, per_target
 from unrolled.training.settings import DivergedError, FitConfig, FitResult, History, to_jsonable
+from unrolled.validate import checked
 
 __all__ = [
     "Batch", "DivergedError", "FitConfig", "FitResult", "History", "cross_entropy", "fit",
@@ -39,6 +40,7 @@ __all__ = [
 FREE = ("log_every", "checkpoint_seconds", "compile")
 
 
+@checked
 def fit(
     model: nn.Module,
     batches: Iterable,

@@ -14,9 +14,10 @@ from torch import Tensor, nn
 from unrolled.training.evaluate import in_mode
 from unrolled.training.reader import Reader, check_prompts, check_stops, stop_ids
 from unrolled.training.samplers import Sampling
-from unrolled.validate import whole
+from unrolled.validate import checked, whole
 
 
+@checked
 def generate(
     model: nn.Module,
     prompt: Tensor | Sequence[Tensor],
@@ -64,6 +65,7 @@ def generate(
     return [row[:end].clone() for row, end in zip(text.tokens, text.ends.tolist(), strict=True)]
 
 
+@checked
 def stream(
     model: nn.Module,
     prompt: Tensor | Sequence[Tensor],

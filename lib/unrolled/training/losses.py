@@ -16,8 +16,9 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from unrolled.data.batches import IGNORE
+from unrolled.models.tensors import check_floats, check_ids
 from unrolled.training.batch_iterator import Batch
-from unrolled.validate import whole
+from unrolled.validate import checked, instance, whole
 
 Loss = Callable[[nn.Module, Batch, object], tuple[Tensor, float | Tensor]]
 
@@ -29,6 +30,7 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
 
     A target `IGNORE` costs 0. ValueError for shapes, IndexError for targets that do not fit.
     """
+    check_floats(logits=logits), check_ids("targets", targets)
     if logits.shape[:-1] != targets.shape:
         raise ValueError(
             f"logits must have the shape of the targets, {tuple(targets.shape)}, and a last axis "
@@ -39,6 +41,7 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     return nats.reshape(targets.shape)
 
 
+@checked
 def per_target(function: Callable[[Tensor, Tensor], Tensor]) -> Loss:
     """A loss for `fit` from a function (model's output, targets) → the loss of each target.
 
@@ -77,6 +80,7 @@ def next_token_loss(
         but 4096 on a GPU where all logits would need more than 2 GiB. Raises TypeError unless the
         model has `head`, a linear map, and `hidden`, what the head reads.
     """
+    instance("batch", batch, Batch)
     head, targets, weights = getattr(model, "head", None), batch.targets, batch.weights
     can_chunk = isinstance(head, nn.Linear) and hasattr(model, "hidden")
     large = can_chunk and targets.is_cuda and targets.numel() * head.out_features > LARGE

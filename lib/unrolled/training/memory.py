@@ -7,12 +7,13 @@ import torch
 from unrolled.models.layers import GATED
 from unrolled.models.transformer_config import TransformerConfig
 from unrolled.training.cost import parameters
-from unrolled.validate import one_of, whole
+from unrolled.validate import checked, one_of, whole
 
 # How many numbers an optimiser keeps for each parameter, all in single precision.
 OPTIMISERS = {"sgd": 0, "momentum": 1, "adamw": 2}
 
 
+@checked
 def state_bytes(
     config: TransformerConfig,
     kind: str = "decoder",
@@ -37,6 +38,7 @@ def state_bytes(
     return held | {"total": sum(held.values())}
 
 
+@checked
 def activation_bytes(
     config: TransformerConfig,
     n_tokens: int,

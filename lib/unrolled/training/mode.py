@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from unrolled.training.evaluate import in_mode
 from unrolled.training.reader import Reader, check_prompts, check_stops, stop_ids
-from unrolled.validate import whole
+from unrolled.validate import checked, whole
 
 
 class Mode(NamedTuple):
@@ -26,6 +26,7 @@ class Mode(NamedTuple):
     n_reads: int  # how many beginnings the model was asked about
 
 
+@checked
 def exact_mode(
     model: nn.Module,
     prompt: Tensor,

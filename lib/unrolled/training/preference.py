@@ -16,12 +16,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from unrolled.data.batches import IGNORE, Pair, pad
+from unrolled.models.tensors import check_floats, check_ids, check_mask
 from unrolled.training.batch_iterator import Batch
 from unrolled.training.evaluate import in_mode
 from unrolled.training.losses import Loss, cross_entropy
-from unrolled.validate import real
+from unrolled.validate import checked, instance, real
 
 
+@checked
 def answer_batch(prompts: Sequence[ArrayLike], answers: Sequence[ArrayLike]) -> Pair:
     """Inputs and targets (B, T) of which only the answers' tokens count, for any loss.
 
@@ -44,6 +46,7 @@ def answer_batch(prompts: Sequence[ArrayLike], answers: Sequence[ArrayLike]) -> 
     return pad(inputs, 0).tokens, pad(targets, IGNORE).tokens
 
 
+@checked
 def preference_batch(
     prompts: Sequence[ArrayLike], chosen: Sequence[ArrayLike], rejected: Sequence[ArrayLike]
 ) -> Pair:
@@ -66,6 +69,10 @@ def sequence_log_probs(model: nn.Module, inputs: Tensor, targets: Tensor) -> Ten
     inputs, targets: int64 (…, T), targets `IGNORE` where they do not count, padding on the right;
     the model gives logits of its next tokens. Raises as `cross_entropy` does.
     """
+    instance("model", model, nn.Module), check_ids("inputs", inputs), check_ids("targets", targets)
+    if inputs.shape != targets.shape:
+        shapes = f"{tuple(inputs.shape)} and {tuple(targets.shape)}"
+        raise ValueError(f"inputs and targets must have one shape, got {shapes}")
     T = inputs.shape[-1]
     logits = model(inputs.reshape(-1, T))
     logits = logits.float() if logits.dtype == torch.bfloat16 else logits
@@ -80,6 +87,7 @@ def bradley_terry_loss(chosen: Tensor, rejected: Tensor) -> Tensor:
     σ(r(y) − r(y′)). Equal rewards cost ln 2. Raises ValueError for shapes that differ.
     Source: Bradley & Terry (1952); Ouyang et al. (2022), equation 1.
     """
+    check_floats(chosen=chosen, rejected=rejected)
     if chosen.shape != rejected.shape:
         shapes = f"{tuple(chosen.shape)} and {tuple(rejected.shape)}"
         raise ValueError(f"rewards must have one shape, got {shapes}")
@@ -95,7 +103,8 @@ def dpo_loss(log_probs: Tensor, reference_log_probs: Tensor, beta: float) -> Ten
     gives them for a `preference_batch`, of π and of π₀, where the training began. beta: above 0.
     Raises ValueError for another shape or beta. Source: Rafailov et al. (2023), equation 7.
     """
-    real("beta", beta, above=0)
+    beta = real("beta", beta, above=0)
+    check_floats(log_probs=log_probs, reference_log_probs=reference_log_probs)
     if log_probs.shape != reference_log_probs.shape or log_probs.shape[-1:] != (2,):
         shapes = f"{tuple(log_probs.shape)} and {tuple(reference_log_probs.shape)}"
         raise ValueError(f"log-probabilities must be (B, 2) both, got {shapes}")
@@ -103,6 +112,7 @@ def dpo_loss(log_probs: Tensor, reference_log_probs: Tensor, beta: float) -> Ten
     return bradley_terry_loss(rewards[..., 0], rewards[..., 1])
 
 
+@checked
 def dpo_objective(reference: nn.Module, beta: float = 0.1) -> Loss:
     """A loss for `fit` over batches by `preference_batch`: (Σ `dpo_loss`, number of pairs).
 
@@ -133,6 +143,7 @@ class RewardModel(nn.Module):
     (2020), section 3.4.
     """
 
+    @checked
     def __init__(self, body: nn.Module):
         super().__init__()
         self.body = body
@@ -145,6 +156,7 @@ class RewardModel(nn.Module):
         Padding stands on the right. Raises ValueError for a mask of another shape and, on the CPU,
         for padding before a token and a text without one.
         """
+        check_ids("tokens", tokens), check_mask("mask", instance("mask", mask, Tensor))
         if mask.shape != tokens.shape or mask.dtype != torch.bool:
             expected = f"booleans {tuple(tokens.shape)}"
             raise ValueError(f"the mask must be {expected}, got {mask.dtype} {tuple(mask.shape)}")
@@ -157,6 +169,7 @@ class RewardModel(nn.Module):
         return self.head(x[torch.arange(len(x), device=x.device), last]).view(lead)
 
 
+@checked
 def reward_batch(
     chosen: Sequence[ArrayLike], rejected: Sequence[ArrayLike]
 ) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:

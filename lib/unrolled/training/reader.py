@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Collection, Sequence
 
 import torch
@@ -30,6 +31,7 @@ class Reader:
         """TypeError for cache=True with a model that has none."""
         if cache and not hasattr(model, "new_cache"):
             raise TypeError(f"{type(model).__name__} has no new_cache(): pass cache=False")
+        _check_source(model, source, source_mask)
         config = getattr(model, "config", None)
         self.limit = getattr(model, "context_length", getattr(config, "context_length", None))
         self.model, self.n_read = model, 0
@@ -82,6 +84,19 @@ class Reader:
             self.source = self.source[rows]
         if self.source_mask is not None:
             self.source_mask = self.source_mask[rows]
+
+
+def _check_source(model: nn.Module, source: Tensor | None, source_mask: Tensor | None) -> None:
+    """A source belongs to a model that reads (source, tokens, source_mask), and to no other."""
+    parameters = inspect.signature(model.forward).parameters.values()
+    places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    name, any_number = type(model).__name__, any(p.kind == p.VAR_POSITIONAL for p in parameters)
+    if source is None and source_mask is not None:
+        raise ValueError("source_mask belongs to a source, and there is none")
+    if source is None and sum(p.default is p.empty for p in places) > 1:
+        raise ValueError(f"{name} reads a source besides the prompt: give source")
+    if source is not None and len(places) < 3 and not any_number:
+        raise ValueError(f"{name} reads no source, got one of shape {tuple(source.shape)}")
 
 
 def check_prompts(prompt: Tensor | Sequence[Tensor]) -> list[Tensor]:

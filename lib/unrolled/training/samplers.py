@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from unrolled.validate import real, whole
+from unrolled.models.tensors import check_floats, check_ids, check_mask
+from unrolled.validate import checked, real, whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +36,7 @@ class Sampling:
 
     def __post_init__(self) -> None:
         for f in fields(self):
-            if (value := getattr(self, f.name)) is not None:
+            if (value := getattr(self, f.name)) is not None or f.default is not None:
                 _CHECKS.get(f.name, real)(f.name, value)
 
     def penalise(self, logits: Tensor, tokens: Tensor, is_new: Tensor) -> Tensor:
@@ -71,18 +72,22 @@ class Sampling:
         return torch.multinomial(probs, 1, generator=rng)[:, 0].to(logits.device)
 
 
+@checked
 def divide_by_temperature(logits: Tensor, temperature: float) -> Tensor:
     """(logits − the largest) / temperature, which no small temperature makes overflow."""
-    real("temperature", temperature, above=0)
+    check_floats(logits=logits)
+    temperature = real("temperature", temperature, above=0)
     return (logits - logits.amax(-1, keepdim=True)) / temperature
 
 
+@checked
 def top_k_filter(logits: Tensor, top_k: int) -> Tensor:
     """logits (…, V) with −∞ for all but the top_k largest.
 
     Of equal ones the first are kept; transformers keeps all that equal the last one kept.
     Source: Fan, Lewis & Dauphin (2018).
     """
+    _check(logits)
     if _CHECKS["top_k"]("top_k", top_k) >= logits.shape[-1]:
         return logits
     smallest = logits.topk(top_k).values[..., -1:]
@@ -91,6 +96,7 @@ def top_k_filter(logits: Tensor, top_k: int) -> Tensor:
     return logits.masked_fill(~keep, -torch.inf)
 
 
+@checked
 def top_p_filter(logits: Tensor, top_p: float) -> Tensor:
     """logits (…, V) with −∞ for all but the nucleus, the smallest number of likeliest tokens whose
     probabilities add up to top_p or more.
@@ -101,21 +107,25 @@ def top_p_filter(logits: Tensor, top_p: float) -> Tensor:
     margin, and which of equal tokens it keeps is left to its sort.
     Source: Holtzman et al. (2020).
     """
+    _check(logits)
     if _CHECKS["top_p"]("top_p", top_p) == 1:  # rounding would cut the tail
         return logits
     return _keep_mass(logits, -logits, top_p)
 
 
+@checked
 def min_p_filter(logits: Tensor, min_p: float) -> Tensor:
     """logits (…, V) with −∞ for tokens less likely than min_p times the likeliest.
 
     A token at the mark stays, up to rounding. Source: Nguyen et al. (2025).
     """
+    _check(logits)
     probs = _probs(logits)
     mark = _CHECKS["min_p"]("min_p", min_p) * probs.amax(-1, keepdim=True)
     return logits.masked_fill(probs < mark * (1 - _rounding(probs)), -torch.inf)
 
 
+@checked
 def typical_filter(logits: Tensor, typical_p: float) -> Tensor:
     """logits (…, V) with −∞ for all but the typical set: the tokens whose surprisal −ln p is
     nearest to the entropy, the smallest number of them with a probability of typical_p or more.
@@ -123,6 +133,7 @@ def typical_filter(logits: Tensor, typical_p: float) -> Tensor:
     Ties and rounding as in `top_p_filter`; transformers keeps all that are as near as the last one
     kept. Source: Meister et al. (2023).
     """
+    _check(logits)
     if _CHECKS["typical_p"]("typical_p", typical_p) == 1:
         return logits
     probs = _probs(logits)
@@ -131,6 +142,7 @@ def typical_filter(logits: Tensor, typical_p: float) -> Tensor:
     return _keep_mass(logits, (surprisal - entropy).abs(), typical_p)
 
 
+@checked
 def penalise_repetition(logits: Tensor, seen: Tensor, theta: float) -> Tensor:
     """logits (…, V) with those of seen tokens, bool (…, V), divided by theta, or multiplied by it
     where negative.
@@ -138,10 +150,12 @@ def penalise_repetition(logits: Tensor, seen: Tensor, theta: float) -> Tensor:
     Adding a constant to all logits leaves a softmax unchanged, but not this penalty: it depends on
     where a model's logits lie. Source: Keskar et al. (2019), with the sign as in transformers.
     """
-    _CHECKS["repetition_penalty"]("theta", theta)
+    theta = _CHECKS["repetition_penalty"]("theta", theta)
+    check_floats(logits=logits), check_mask("seen", seen)
     return torch.where(seen, torch.where(logits < 0, logits * theta, logits / theta), logits)
 
 
+@checked
 def penalise_counts(
     logits: Tensor, counts: Tensor, *, presence: float = 0.0, frequency: float = 0.0
 ) -> Tensor:
@@ -149,13 +163,27 @@ def penalise_counts(
 
     Adding a constant to all logits changes nothing. Source: OpenAI's API, whose formula this is.
     """
+    check_floats(logits=logits), check_ids("counts", counts)
+    presence, frequency = float(presence), float(frequency)
     return logits - presence * (counts > 0).to(logits.dtype) - frequency * counts.to(logits.dtype)
 
 
+@checked
 def token_counts(tokens: Tensor, vocab_size: int, mask: Tensor | None = None) -> Tensor:
     """(B, V), int64: how often each token stands in tokens (B, T), where mask (B, T) is True."""
+    check_ids("tokens", tokens, whole("vocab_size", vocab_size), 2), check_mask("mask", mask)
+    if mask is not None and mask.shape != tokens.shape:
+        shapes = f"{tuple(tokens.shape)}, got {tuple(mask.shape)}"
+        raise ValueError(f"mask must have the shape of the tokens, {shapes}")
     ones = torch.ones_like(tokens) if mask is None else mask.to(tokens.dtype)
     return tokens.new_zeros(len(tokens), vocab_size).scatter_add_(1, tokens, ones)
+
+
+def _check(logits: Tensor) -> None:
+    """Filters compare, and every comparison with NaN is false: it would be left out in silence."""
+    check_floats(logits=logits)
+    if logits.numel() and logits.amax().isnan():
+        raise ValueError("logits must be numbers, and hold NaN")
 
 
 def _keep_mass(logits: Tensor, order: Tensor, mass: float) -> Tensor:

@@ -8,15 +8,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
+
+from unrolled.validate import array, checked, real
 
 
-def valley(sizes: np.ndarray, losses: np.ndarray) -> tuple[float, float]:
+@checked
+def valley(sizes: ArrayLike, losses: ArrayLike) -> tuple[float, float]:
     """The size at which a parabola through the losses over ln N is lowest, and the loss there.
 
     sizes, losses: of the models of one budget, at least three different sizes. Raises ValueError
     for fewer, and for losses whose parabola has no lowest point. Source: Hoffmann et al. (2022),
     approach 2.
     """
+    sizes, losses = _points(sizes=sizes, losses=losses)
     if len(set(sizes)) < 3:
         raise ValueError(f"a valley needs three sizes, got {len(set(sizes))}")
     x = np.log(sizes)
@@ -27,8 +32,10 @@ def valley(sizes: np.ndarray, losses: np.ndarray) -> tuple[float, float]:
     return float(np.exp(middle - b / (2 * a))), float(c - b**2 / (4 * a))
 
 
-def power_law(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+@checked
+def power_law(x: ArrayLike, y: ArrayLike) -> tuple[float, float]:
     """(k, a) of y = k · x^a, by least squares of ln y over ln x. ValueError below two points."""
+    x, y = _points(x=x, y=y)
     if len(set(x)) < 2:
         raise ValueError(f"a power law needs two different x, got {len(set(x))}")
     exponent, start = np.polyfit(np.log(x), np.log(y), 1)
@@ -49,8 +56,14 @@ class Law:
     B: float = 2085.43
     beta: float = 0.3658
 
-    def loss(self, parameters: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            real(name, value, at_least=0) if name == "floor" else real(name, value, above=0)
+
+    @checked
+    def loss(self, parameters: ArrayLike, tokens: ArrayLike) -> np.ndarray:
         """The loss after training N parameters on n tokens; arrays of one shape."""
+        parameters, tokens = _positive("parameters", parameters), _positive("tokens", tokens)
         return self.floor + self.A / parameters**self.alpha + self.B / tokens**self.beta
 
     @property
@@ -58,13 +71,32 @@ class Law:
         """The power a of the best size for a budget C = 6·N·n: N ∝ C^a."""
         return self.beta / (self.alpha + self.beta)
 
+    @checked
     def best(self, compute: float) -> tuple[float, float]:
         """The parameters and the tokens that are best for a budget C = 6·N·n."""
         ratio = self.alpha * self.A / (self.beta * self.B)
+        compute = real("compute", compute, above=0)
         parameters = (ratio * (compute / 6) ** self.beta) ** (1 / (self.alpha + self.beta))
         return parameters, compute / (6 * parameters)
 
+    @checked
     def tokens(self, parameters: float) -> float:
         """For how many tokens N parameters are the best size: `best`, read the other way."""
         ratio = self.alpha * self.A / (self.beta * self.B)
+        parameters = real("parameters", parameters, above=0)
         return (parameters**self.alpha / ratio) ** (1 / self.beta)
+
+
+def _points(**given: ArrayLike) -> list[np.ndarray]:
+    """Two arrays (n,) of numbers above 0."""
+    found = [_positive(name, x, 1) for name, x in given.items()]
+    if len({len(x) for x in found}) > 1:
+        raise ValueError(f"{' and '.join(given)} must be equally many, got {[*map(len, found)]}")
+    return found
+
+
+def _positive(name: str, x: ArrayLike, ndim: int | None = None) -> np.ndarray:
+    x = array(name, x, ndim)
+    if not (x > 0).all() or not np.isfinite(x).all():
+        raise ValueError(f"{name} must be above 0 and finite, got {x}")
+    return x

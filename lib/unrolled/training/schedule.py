@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 
-from unrolled.validate import real, whole
+from unrolled.validate import checked, real, whole
 
 
+@checked
 def constant(step: int, n_steps: int, *, warmup_steps: int = 0) -> float:
     """min(1, (step + 1) / warmup_steps): a warm-up, then 1.
 
@@ -22,6 +23,7 @@ def constant(step: int, n_steps: int, *, warmup_steps: int = 0) -> float:
     return min(1.0, (step + 1) / warmup_steps) if warmup_steps else 1.0
 
 
+@checked
 def linear(step: int, n_steps: int, *, warmup_steps: int = 0, min_lr_ratio: float = 0.0) -> float:
     """1 − (1 − min_lr_ratio)·p, p from 0 at the warm-up's end to 1 at step n_steps − 1.
 
@@ -33,6 +35,7 @@ def linear(step: int, n_steps: int, *, warmup_steps: int = 0, min_lr_ratio: floa
     return 1.0 - (1.0 - min_lr_ratio) * _progress(step, n_steps, warmup_steps)
 
 
+@checked
 def cosine(step: int, n_steps: int, *, warmup_steps: int = 0, min_lr_ratio: float = 0.0) -> float:
     """min_lr_ratio + (1 − min_lr_ratio)·(1 + cos πp) / 2, with p as in `linear`.
 

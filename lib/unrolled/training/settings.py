@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from unrolled.training.schedule import SCHEDULES
-from unrolled.validate import one_of, real, whole
+from unrolled.validate import checked, flag, one_of, real, whole
 
 OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "sgd": torch.optim.SGD}
 
@@ -64,6 +64,8 @@ class FitConfig:
         for name in given.keys() & {"lr", "grad_clip"}:
             real(name, given[name], above=0)
         whole("seed", self.seed, 0)
+        real("min_lr_ratio", self.min_lr_ratio, 0, 1)
+        flag("compile", self.compile), flag("carry_state", self.carry_state)
         if not isinstance(self.betas, tuple | None):
             raise TypeError(f"betas must be a tuple of two, got {self.betas!r}")
         for beta in self.betas or ():
@@ -89,14 +91,16 @@ class FitConfig:
                 raise ValueError(f"{message}, in {self}")
         self.factor(0)  # raises for impossible warmup_steps or min_lr_ratio
 
+    @checked
     def factor(self, step: int) -> float:
         """What the learning rate is multiplied by at `step`, counted from 0."""
         if not isinstance(self.schedule, str):
-            return self.schedule(step)
+            return real(f"the schedule's factor at step {step}", self.schedule(step), at_least=0)
         floor = {} if self.schedule == "constant" else {"min_lr_ratio": self.min_lr_ratio}
         length = self.decay_steps or self.n_steps
         return SCHEDULES[self.schedule](step, length, warmup_steps=self.warmup_steps, **floor)
 
+    @checked
     def build(self, model: nn.Module) -> torch.optim.Optimizer:
         """The optimizer of the model's trainable parameters, decay on those with ≥ 2 axes only.
 

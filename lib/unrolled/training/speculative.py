@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from unrolled.training.evaluate import in_mode
 from unrolled.training.reader import Reader, check_prompts
 from unrolled.training.samplers import Sampling
-from unrolled.validate import whole
+from unrolled.validate import checked, whole
 
 
 class Speculation(NamedTuple):
@@ -24,6 +24,7 @@ class Speculation(NamedTuple):
     n_accepted: int  # guesses that were kept
 
 
+@checked
 def speculate(
     model: nn.Module,
     draft: nn.Module,

@@ -7,7 +7,7 @@ from typing import Any
 
 from unrolled.models.layers import GATED
 from unrolled.models.transformer_config import TransformerConfig
-from unrolled.validate import one_of
+from unrolled.validate import checked, one_of
 
 _GPT2 = {
     "norm": "layer", "norm_first": True, "position": "learned", "embedding_norm": False,
@@ -72,6 +72,7 @@ _ACTIVATIONS = {
 }  # fmt: skip
 
 
+@checked
 def config_from(reference: Mapping[str, Any] | Any, family: str) -> TransformerConfig:
     """Our configuration of the model that a configuration of `transformers` describes.
 
@@ -82,6 +83,8 @@ def config_from(reference: Mapping[str, Any] | Any, family: str) -> TransformerC
     setting that our models do not have, with its name and value.
     """
     one_of("family", family, FAMILIES)
+    if not isinstance(reference, Mapping) and not hasattr(reference, "to_dict"):
+        raise TypeError(f"reference must be a dict or have `to_dict`, got {reference!r:.60}")
     theirs = dict(reference if isinstance(reference, Mapping) else reference.to_dict())
     if (kind := theirs.get("model_type", family)) != family:
         raise ValueError(f"expected a configuration of {family}, got one of {kind}")

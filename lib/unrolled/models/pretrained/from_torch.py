@@ -9,10 +9,12 @@ from torch.nn import functional as F
 from unrolled.models.block import Block
 from unrolled.models.encoder_decoder import EncoderDecoder
 from unrolled.models.transformer_config import TransformerConfig
+from unrolled.validate import checked
 
 _ACTIVATIONS = {F.relu: "relu", F.gelu: "gelu"}
 
 
+@checked
 def from_torch(theirs: nn.Transformer, vocab_size: int, **others: object) -> EncoderDecoder:
     """Our model with the blocks of torch's, in its dtype, on its device, and in its mode.
 

@@ -13,7 +13,7 @@ from unrolled.models.encoder_decoder import EncoderDecoder
 from unrolled.models.pretrained.config import FAMILIES
 from unrolled.models.pretrained.layouts import LAYOUTS
 from unrolled.models.transformer import Encoder, TransformerLM
-from unrolled.validate import one_of
+from unrolled.validate import checked, one_of
 
 _MODELS = {"t5": EncoderDecoder, "bert": Encoder}  # the others: TransformerLM
 _HEAD = "lm_head.weight"
@@ -26,6 +26,7 @@ _LEFT_OUT = re.compile(
 
 
 @torch.no_grad()
+@checked
 def load(
     model: TransformerLM | Encoder | EncoderDecoder | Block,
     state_dict: Mapping[str, Tensor],
