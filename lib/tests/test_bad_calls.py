@@ -1,15 +1,26 @@
 """Whatever is wrong with an argument, the library says so: no bad call is answered in silence.
 
 From one good call of everything public, each argument in turn takes each of some bad values. What
-comes back is clear (our own ValueError or TypeError that names the argument or what was given),
-obscure (any other error) or taken; what is taken must be legitimate.
+comes back is clear (an error of ours that names the argument or what was given), obscure (any other
+error) or taken; what is taken must be listed as legitimate.
 """
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import dis
+import importlib
+import inspect
+import itertools
 import math
+import pkgutil
+from collections import Counter
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
 
 import numpy as np
+import pytest
 import torch
 from torch import nn
 from unrolled.data import (
@@ -132,10 +143,10 @@ GOOD = [
     (BPE.decode_stream, dict(ids=[1, 2])),
     (bpe_files.spell, dict(token=b"ab")),
     (bpe_files.unspell, dict(spelling="ab")),
-    (bpe_files.save_gpt2, dict(tokenizer=BPE, folder="FOLDER/gpt2")),
-    (bpe_files.load_gpt2, dict(folder="FOLDER/gpt2", pattern="gpt2")),
-    (bpe_files.save_json, dict(tokenizer=BPE, path="FOLDER/bpe.json")),
-    (bpe_files.load_json, dict(path="FOLDER/bpe.json")),
+    (bpe_files.save_gpt2, dict(tokenizer=BPE, folder="gpt2")),
+    (bpe_files.load_gpt2, dict(folder="gpt2", pattern="gpt2")),
+    (bpe_files.save_json, dict(tokenizer=BPE, path="bpe.json")),
+    (bpe_files.load_json, dict(path="bpe.json")),
     (bpe_merges.learn_merges, dict(pieces={b"ab": 3}, n_merges=1, min_count=2)),
     (copying.names, dict(split="train")),
     (copying.random_names, dict(rng=RNG, n=2, length=(3, 5))),
@@ -197,7 +208,7 @@ GOOD = [
     (NGRAM.sample, dict(rng=RNG, n_tokens=2, prompt=[1])),
     (NGRAM.backoff_weights, dict(contexts=np.array([[1], [2]]))),
     (ngram.estimated_discounts, dict(counts=np.array([1, 2, 3]), modified=False)),
-    (ngram_arpa.write_arpa, dict(model=NGRAM, path="FOLDER/x.arpa", vocab=list("abcde"))),
+    (ngram_arpa.write_arpa, dict(model=NGRAM, path="x.arpa", vocab=list("abcde"))),
     (vectors.cooccurrences, dict(texts=IDS, vocab_size=5, window=2)),
     (vectors.pmi, dict(counts=np.ones((3, 3)), smoothing=0.75, negatives=1)),
     (vectors.ppmi, dict(counts=np.ones((3, 3)), smoothing=0.75, negatives=1)),
@@ -349,12 +360,9 @@ GOOD = [
     (pretrained.config_from, dict(reference=dict(vocab_size=5, n_embd=4, n_layer=1, n_head=2,
                                                  n_positions=9), family="gpt2")),
     (pretrained.from_torch, dict(theirs=TORCHS, vocab_size=5)),
-    (pretrained.load, dict(model=LM, state_dict={}, family="gpt2")),
     (architectures.printed, dict(count=1234, like="1,234")),
     (architectures.tiny, dict(config=CONFIG)),
     # training
-    (batch_iterator.to_device, dict(batch=(ROWS, ROWS), device=torch.device("cpu"),
-                                    dtype=torch.float32)),
     (losses.cross_entropy, dict(logits=LOGITS, targets=ids(2))),
     (losses.per_target, dict(function=losses.cross_entropy)),
     (losses.next_token_loss, dict(model=LM, batch=BATCH, cache=None, chunk_rows=2)),
@@ -370,8 +378,8 @@ GOOD = [
     (schedule.constant, dict(step=0, n_steps=3, warmup_steps=1)),
     (schedule.linear, dict(step=0, n_steps=3, warmup_steps=1, min_lr_ratio=0.1)),
     (schedule.cosine, dict(step=0, n_steps=3, warmup_steps=1, min_lr_ratio=0.1)),
-    (checkpoint.save, dict(to="FOLDER/x.pt", contents={"a": 1}, config={"b": 2})),
-    (checkpoint.load, dict(source="FOLDER/x.pt", config={"b": 2})),
+    (checkpoint.save, dict(to="x.pt", contents={"a": 1}, config={"b": 2})),
+    (checkpoint.load, dict(source="y.pt", config={"b": 2})),
     (cost.parameters, dict(config=CONFIG, kind="decoder")),
     (cost.counted, dict(architecture=architectures.ARCHITECTURES["GPT-1"])),
     (cost.cache_bytes, dict(config=CONFIG, n_tokens=3, batch=1, n_source=0, dtype=torch.float32)),
@@ -406,6 +414,13 @@ GOOD = [
                            source_mask=None, max_reads=100, cache=True)),
     (speculative.speculate, dict(model=LM, draft=LM, prompt=PROMPT, n_new=2, n_ahead=2,
                                  rng=GENERATOR, cache=True)),
+    (
+        samplers.Sampling,
+        dict(
+            repetition_penalty=1.0, presence_penalty=0.0, frequency_penalty=0.0, temperature=1.0,
+            top_k=None, top_p=None, min_p=None, typical_p=None,
+        ),
+    ),
     (samplers.divide_by_temperature, dict(logits=LOGITS, temperature=0.5)),
     (samplers.top_k_filter, dict(logits=LOGITS, top_k=2)),
     (samplers.top_p_filter, dict(logits=LOGITS, top_p=0.5)),
@@ -425,3 +440,265 @@ GOOD = [
     (preference.RewardModel, dict(body=LM)),
     (preference.RewardModel(LM), dict(tokens=ROWS, mask=MASK)),
 ]  # fmt: skip
+
+# Public, but not called by readers with arguments of their own: what the library makes and hands
+# out (results, caches, states), and the parts of which the callables above are made.
+PARTS = """
+    Padded CopyLines Corpus Pairs WordVectors Tagged Parentheses Copy Architecture ScoreMask Routing
+    NeuralLMCache RecurrentCache Seq2SeqCache SelectiveState Quantised CountLevel Layout Report
+    Batch Hypotheses Evaluation Mode History FitResult DivergedError Speculation LayerCache KVCache
+    BatchIterator to_device Trainer DistributedTrainer LostError Reader check_* stop_ids map_tensors
+    generators fork_rng in_mode recording launch method_for device join shard to_jsonable combine
+    Cell MinimalGatedCell hidden detach select project update initial_state new_* Embedded make_*
+    initialise copy_block load_* load read* save* try_writing lecture all_sentences analogy_pairs
+    names vocabulary nf4_levels adapters unmerge remove_lora routings gather reshape backward T
+    add sub mul div exp log tanh relu sigmoid followers context_rows ngram_* concatenate states
+    encode logits forward fork detach draw probs penalise uses_bf16 to_dict replace as_torch
+    reward_loss bucket route quantised of_block source
+""".split()
+
+# What is taken on purpose, and why: a value, then the arguments, as callable.argument.
+LEGITIMATE = {
+    "0": (
+        "nothing at all, or a bound that is allowed",
+        "*.n_merges random_names.n copy_task.delay *.eos NGram.discount *.n_tokens *.smoothing "
+        "*.power power.n Tensor.data gradcheck.tolerance *.forget_bias *dropout *.init_std *.eps "
+        "*.norm_eps prefix_mask.prefix sinusoidal.positions with_balance.coefficient printed.count "
+        "FitConfig.momentum FitConfig.weight_decay *.min_lr_ratio FitConfig.checkpoint_seconds "
+        "*.warmup_steps Law.floor bits.nats *.mean_nats *.total_nats evaluate.overlap *.n_new "
+        "*.stop *_penalty *.temperature *.min_p beam_search.alpha penalise_counts.*",
+    ),
+    "-1": (
+        "a number that may be negative",
+        "pad.pad_id svd_vectors.power Tensor.data power.n sum.axis *.forget_bias printed.count "
+        "bits.nats *_penalty beam_search.alpha penalise_counts.*",
+    ),
+    "2.5": (
+        "a number like any other",
+        "*.alpha *.negatives *.power *.epsilon *.threshold *.lr Tensor.data power.n *.eps "
+        "*.tolerance *.forget_bias *.init_std *.norm_eps *.scale *.base *.rope_theta "
+        "*.capacity_factor *.coefficient *.weight_decay *.grad_clip *.checkpoint_seconds Law.* "
+        "*_penalty *.temperature *.theta penalise_counts.* *.beta",
+    ),
+    "inf": ("nats of what was impossible", "Tensor.data bits.nats *.mean_nats *.total_nats"),
+    "nan": ("a NaN in gives a NaN out", "Tensor.data bits.nats"),
+    "NaN": ("a NaN in gives a NaN out, and agrees with nothing", "unit.* matmul.b gradcheck.grad"),
+    "True": ("where None stands for one of the two", "*.final_norm *.renormalise Tensor.data"),
+    "None": (
+        "what None stands for is written in the signature or the docstring",
+        "NGram.fit.alpha Recurrent.forget_bias prepare.* FitConfig.grad_clip",
+    ),
+    "other axes": (
+        "more axes in front, or texts in rows",
+        "*.sequences unit.* numerical_jacobian.x *.mask prepare.bias attend.bias Rotary().* "
+        "*Norm().x FeedForward().x Stack().x spread.x MixtureOfExperts().x quantise.weights "
+        "*_filter.logits divide_by_temperature.logits penalise_*",
+    ),
+    "empty": (
+        "no rows in, no rows out",
+        "NGram().tokens NGram.backoff_weights.contexts *.counts cooccurrences.texts unit.* "
+        "cosines.* pairs.tokens numerical_jacobian.x keras_gru_weights.kernel NeuralLM* "
+        "Mamba().x SelectiveLM().tokens MultiHeadAttention().x padding_mask.real RelativeBias().* "
+        "Rotary().x *Norm().x FeedForward().x Block().x Embedded.embed.tokens Stack().x "
+        "MixtureOfExperts().x patches.images VisionTransformer().images *_filter.logits "
+        "divide_by_temperature.logits",
+    ),
+    "negative": (
+        "vectors and derivatives of any sign",
+        "svd_vectors.table unit.* cosines.* neighbours.* analogies.vectors odd_one_out.vectors "
+        "matmul.b numerical_jacobian.x gradcheck.*",
+    ),
+    "[]": (
+        "no number",
+        "cooccurrences.texts pairs.tokens Tensor.data bits.nats unit.* numerical_jacobian.x *.stop "
+        "*.counts Law.*",
+    ),
+    "'x'": ("a text is its characters", "CharTokenizer.vocab"),
+    "{}": ("no id", "*.stop *.exclude"),
+}  # fmt: skip
+
+
+VALUES = {
+    "None": None, "'x'": "x", "-1": -1, "0": 0, "2.5": 2.5, "nan": math.nan, "inf": math.inf,
+    "10**30": 10**30, "True": True, "[]": [], "{}": {}, "object": object(),
+    "numpy's generator": np.random.default_rng(0), "torch's generator": torch.Generator(),
+}  # fmt: skip
+MUTATING = ("fit.fit", "add_lora", "merge", "LoRALinear", "start", "RewardModel", "build")
+
+
+def variants(good):
+    """Bad values that are made from the good one: another library's, other axes, other dtypes."""
+    if isinstance(good, torch.Tensor):
+        other = good.long() if good.is_floating_point() else good.float()
+        yield from {"numpy's": good.numpy(), "a list": good.tolist(), "another dtype": other,
+                    "other axes": good[None], "empty": good[:0]}.items()  # fmt: skip
+    elif isinstance(good, np.ndarray):
+        yield from {"texts": good.astype(str), "NaN": np.full(good.shape, math.nan),
+                    "negative": -1.0 - np.abs(good), "other axes": good[None],
+                    "empty": good[:0]}.items()  # fmt: skip
+
+
+def name_of(f):
+    if isinstance(f, nn.Module) or not hasattr(f, "__qualname__"):
+        return f"{type(f).__name__}()"
+    return f.__qualname__
+
+
+def is_fine(f, name, good, what, value):
+    """Whether this value is as good as the good one, by the argument's own kind."""
+    default = inspect.signature(f.forward if isinstance(f, nn.Module) else f).parameters.get(name)
+    return (
+        value is good
+        or (type(value) is type(good) and not hasattr(good, "shape") and value == good)
+        or (value is None and default is not None and default.default is None)
+        or (value is True and isinstance(good, bool))
+        or (isinstance(value, np.random.Generator) and isinstance(good, np.random.Generator))
+        or (isinstance(value, torch.Generator) and isinstance(good, torch.Generator))
+    )
+
+
+def raised_here(error):
+    """Whether the error comes from a `raise` of our own."""
+    last = error.__traceback__
+    while last.tb_next:
+        last = last.tb_next
+    code = last.tb_frame.f_code
+    ours = "unrolled" in code.co_filename
+    return ours and dis.opname[code.co_code[last.tb_lasti]] == "RAISE_VARARGS"
+
+
+def judged(f, arguments, name):
+    """("clear", "obscure" or "taken", what was said)."""
+    value = arguments[name]
+    try:
+        result = f(**arguments)
+        if isinstance(result, contextlib.AbstractContextManager) and hasattr(result, "gen"):
+            result.__enter__()
+        elif isinstance(result, Iterator):
+            list(itertools.islice(result, 20))
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}"
+        ours = isinstance(error, (ValueError, TypeError, IndexError)) and raised_here(error)
+        shown = [name, type(value).__name__, repr(value)[:20]]
+        if hasattr(value, "shape"):
+            shown += [str(tuple(value.shape)), str(value.dtype)]
+        return ("clear" if ours and any(x in str(error) for x in shown) else "obscure"), said
+    return "taken", ""
+
+
+def calls():
+    """(callable.argument, the good value, what is wrong, the judgement) of every bad call."""
+    for f, good in GOOD:
+        changes = name_of(f).rpartition(".")[2] in MUTATING or f is fit.fit
+        f(**(copy.deepcopy(good) if changes else good))
+        for name, value in good.items():
+            for what, bad in itertools.chain(VALUES.items(), variants(value)):
+                if not is_fine(f, name, value, what, bad):
+                    arguments = (copy.deepcopy(good) if changes else good) | {name: bad}
+                    yield f"{name_of(f)}.{name}", value, what, *judged(f, arguments, name)
+
+
+def is_legitimate(where, good, what):
+    """A text for a text, an empty list for a list; or what is listed."""
+    if isinstance(good, str) and what == "'x'":
+        return True
+    if isinstance(good, (list, tuple, dict)) and what in ("[]", "{}"):
+        return True
+    what = "2.5" if what == "10**30" else what  # a large number is a number like any other
+    return any(fnmatchcase(where, pattern) for pattern in LEGITIMATE.get(what, ("", ""))[1].split())
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
+        patch.chdir(tmp_path_factory.mktemp("bad"))
+        checkpoint.save("y.pt", {"a": 1}, config={"b": 2})
+        return list(calls())
+
+
+def test_no_bad_call_is_answered_in_silence(made):
+    silent = [
+        f"{where}: {what}"
+        for where, good, what, kind, _ in made
+        if kind == "taken" and not is_legitimate(where, good, what)
+    ]
+    assert not silent, f"{len(silent)}: {silent[:40]}"
+
+
+def test_nearly_all_errors_are_ours_and_say_what_was_given(made):
+    kinds = Counter(kind for *_, kind, _ in made)
+    unclear = [
+        f"{where}: {what}: {said}" for where, _, what, kind, said in made if kind == "obscure"
+    ]
+    assert kinds.total() > 5_000
+    assert kinds["obscure"] < 0.02 * kinds.total(), (kinds, unclear)
+
+
+def test_what_is_listed_as_legitimate_is_taken(made):
+    taken = [(what, where) for where, _, what, kind, _ in made if kind == "taken"]
+    idle = [
+        (value, pattern)
+        for value, (_, patterns) in LEGITIMATE.items()
+        for pattern in patterns.split()
+        if not any(what == value and fnmatchcase(where, pattern) for what, where in taken)
+    ]
+    assert not idle
+
+
+def test_everything_public_is_called_or_is_a_part():
+    called = {part for f, _ in GOOD for part in name_of(f).strip("()").split(".")}
+    missing = []
+    for floor in ("data", "models", "training"):
+        package = importlib.import_module(f"unrolled.{floor}")
+        for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            for name, thing in vars(importlib.import_module(info.name)).items():
+                ours = getattr(thing, "__module__", None) == info.name and callable(thing)
+                if ours and not name.startswith("_") and name not in called:
+                    missing.append(name)
+    assert not [name for name in missing if not any(fnmatchcase(name, p) for p in PARTS)]
+
+
+# What people do first, and what they read then.
+FIRST = [
+    (LM, (ROWS.numpy(),), {}, TypeError, r"give torch.from_numpy\(tokens\)"),
+    (LM, ([[1, 2]],), {}, TypeError, r"give torch.tensor\(tokens\)"),
+    (GRU, (ROWS.float(),), {}, TypeError, "tokens must be ids of int64, got torch.float32"),
+    (attention.attend, (Q, Q.double(), Q), {}, TypeError, "of one dtype, got torch.float32, torch"),
+    (attention.attend, (Q, Q, Q), {"scale": math.nan}, ValueError, "scale must be finite, got nan"),
+    (attention.attend, (Q, Q, Q), {"scale": 0}, ValueError, "scale must be above 0, got 0"),
+    (attention.attend, (Q, Q, Q), {"scale": "1"}, TypeError, "scale must be a number, got '1'"),
+    (heads.MultiHeadAttention(4, 2), (X,), {"positions": torch.arange(3)}, ValueError,
+     "this attention has none"),
+    (LM, (ROWS, MASK.int()), {}, TypeError, "True where a token stands"),
+    (block.Block(NO_WORDS, causal=True), (X,), {"source_mask": MASK}, ValueError, "there is none"),
+    (batches.random_batch, (GENERATOR, IDS), {"batch_size": 2, "seq_len": 3}, TypeError,
+     r"np.random.default_rng\(seed\) makes one"),
+    (generate.generate, (LM, PROMPT, 2), {"rng": RNG}, TypeError,
+     r"torch.Generator\(\).manual_seed\(seed\) makes one"),
+    (generate.generate, (transformer.TransformerLM, PROMPT, 2), {}, TypeError,
+     "got the class TransformerLM itself"),
+    (generate.generate, (LM, PROMPT, 2), {"source": ROWS}, ValueError, "LM reads no source"),
+    (generate.generate, (PAIR, PROMPT, 2), {}, ValueError, "give source"),
+    (generate.generate, (LM, PROMPT, 2), {"source_mask": MASK}, ValueError, "there is none"),
+    (generate.generate, (LM, PROMPT, 2), {"presence_penalty": None}, TypeError, "got None"),
+    (pretrained.from_torch, (TORCHS.encoder, 5), {}, TypeError, "got a torch TransformerEncoder"),
+    (tokens.CharTokenizer, (["ab"],), {}, ValueError, "single characters, got 'ab'"),
+    (masks.causal_mask, (2.5,), {}, TypeError, "T must be an integer, got 2.5"),
+    (masks.causal_mask, (10**30,), {}, ValueError, "T must fit into 64 bits"),
+    (positions.alibi_slopes, (10**30,), {}, ValueError, "n_heads must fit into 64 bits"),
+    (recurrent.Recurrent, (3, 4), {"bidirectional": "no"}, TypeError, "True or False, got 'no'"),
+    (samplers.top_p_filter, (torch.tensor([1.0, math.nan, 0]), 0.5), {}, ValueError, "hold NaN"),
+    (evaluate.perplexity, (-1,), {}, ValueError, "mean_nats must be at least 0, got -1"),
+    (evaluate.bits_per_byte, (-1, 3), {}, ValueError, "total_nats must be at least 0, got -1"),
+    (settings.FitConfig, (), {"n_steps": 1, "lr": 1, "schedule": lambda step: -1}, ValueError,
+     "the schedule's factor at step 0 must be at least 0, got -1"),
+    (settings.FitConfig, (), {"n_steps": 1, "lr": 1, "schedule": lambda step: math.nan}, ValueError,
+     "the schedule's factor at step 0 must be finite"),
+    (lora.add_lora, (LM, []), {}, ValueError, "a name or more"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("f", "given", "named", "error", "said"), FIRST)
+def test_what_people_do_first_is_answered(f, given, named, error, said):
+    with pytest.raises(error, match=said):
+        f(*given, **named)

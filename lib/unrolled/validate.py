@@ -124,8 +124,9 @@ def _test(hint: object) -> Callable[[str, object], object] | None:
     if typing.get_origin(hint) is np.ndarray:
         hint = np.ndarray
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        options = [_test(option) for option in typing.get_args(hint)]
-        return None if None in options else functools.partial(_any, options)
+        tests = [_test(option) for option in typing.get_args(hint) if option is not type(None)]
+        optional = len(tests) < len(typing.get_args(hint))
+        return None if None in tests else functools.partial(_any, tests, optional)
     if hint in _TESTS:
         return _TESTS[hint]
     kind = typing.get_origin(hint) or hint
@@ -140,17 +141,20 @@ def _test(hint: object) -> Callable[[str, object], object] | None:
     return lambda name, value: instance(name, value, kind)
 
 
-def _any(tests: Sequence[Callable], name: str, value: object) -> None:
+def _any(tests: Sequence[Callable], optional: bool, name: str, value: object) -> None:
     errors = []
-    for test in tests:
+    for test in tests if value is not None or not optional else ():
         try:
             return test(name, value)
         except (TypeError, ValueError) as error:
             errors.append(error)
-    if isinstance(errors[0], ValueError):  # the right kind, but not its value
-        raise errors[0]
-    wanted = [str(error).removeprefix(f"{name} must be ").split(", got ")[0] for error in errors]
-    raise TypeError(f"{name} must be {' or '.join(wanted)}, got {_told(value)}")
+    if len(errors) == 1 or any(isinstance(error, ValueError) for error in errors[:1]):
+        raise errors[0]  # the only kind, or the right kind with a value that cannot be
+    if errors:
+        wanted = (
+            str(error).removeprefix(f"{name} must be ").split(", got ")[0] for error in errors
+        )
+        raise TypeError(f"{name} must be {' or '.join(wanted)}, got {_told(value)}")
 
 
 def _several(kind: type, of_texts: bool, name: str, value: object) -> None:
@@ -178,13 +182,8 @@ def _callable(name: str, value: object) -> None:
         raise TypeError(f"{name} must be a function, got {_told(value)}")
 
 
-def _none(name: str, value: object) -> None:
-    if value is not None:
-        raise TypeError(f"{name} must be None, got {_told(value)}")
-
-
 _TESTS = {
-    int: functools.partial(whole, at_least=None), float: real, bool: flag, type(None): _none,
+    int: functools.partial(whole, at_least=None), float: real, bool: flag,
     np.ndarray: functools.partial(_array, kinds=(list, tuple)), Callable: _callable,
     typing.Any: None,
 }  # fmt: skip
