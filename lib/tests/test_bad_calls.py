@@ -454,7 +454,7 @@ PARTS = """
     names vocabulary nf4_levels adapters unmerge remove_lora routings gather reshape backward T
     add sub mul div exp log tanh relu sigmoid followers context_rows ngram_* concatenate states
     encode logits forward fork detach draw probs penalise uses_bf16 to_dict replace as_torch
-    reward_loss bucket route quantised of_block source
+    reward_loss bucket route quantised of_block source cast_for_products
 """.split()
 
 # What is taken on purpose, and why: a value, then the arguments, as callable.argument.
