@@ -128,6 +128,12 @@ def test_torch_is_there_only_where_it_is_asked_for(sandbox):
     assert value_of(sandbox, body, torch=True).item() == 3.0
 
 
+def test_the_memory_limit_does_not_count_the_address_space_of_torch(sandbox):
+    body = "import torch\nreturn torch.arange(3.0).sum()"
+    little = Limits(memory_bytes=2**28)
+    assert value_of(sandbox, body, torch=True, limits=little).item() == 3.0
+
+
 # ---- nothing is left -----------------------------------------------------------------------------
 
 
@@ -256,6 +262,14 @@ def test_packages_are_shown_one_by_one_and_this_one_without_its_teaching():
     assert "/packages/numpy" in places
     assert "/packages/unrolled/models" in places
     assert not [place for place in places if "teaching" in place or place == "/packages"]
+
+
+def test_a_package_of_libraries_alone_is_shown(tmp_path, monkeypatch):
+    """As those of torch's build with CUDA, which have no `__init__`."""
+    (tmp_path / "libraries_alone").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    binds = view.package_binds(["libraries_alone"], False)
+    assert binds == [(str(tmp_path / "libraries_alone"), "/packages/libraries_alone")]
 
 
 def test_whoever_is_not_root_needs_one_bubblewrap_only(monkeypatch):

@@ -12,6 +12,7 @@ each call or {"stopped": sentence}, and last {"seconds": 0.1}.
 from __future__ import annotations
 
 import builtins
+import importlib.util
 import json
 import linecache
 import os
@@ -30,6 +31,9 @@ from unrolled.teaching.coursework import apart
 from unrolled.teaching.exercises.engine.running import Outcome, describe_error, run
 from unrolled.teaching.exercises.engine.wire import encode
 
+if importlib.util.find_spec("torch"):  # where it is allowed; its address space is not the answer's
+    import torch  # noqa: F401
+
 READY = b"+"
 _FILE = "<answer>"
 
@@ -40,15 +44,9 @@ def main(channel: int, *pipes: int) -> None:
     pipes: from and to the other side, where `use` and the answer are kept `apart`.
     """
     # As they are now, before the answer can put something else in their place.
-    write, leave, dumps, clock = os.write, os._exit, json.dumps, time.process_time
-
-    def send(text: str) -> None:
-        data = text.encode() + b"\n"
-        while data:
-            data = data[write(channel, data) :]
-
+    send, leave, dumps, clock = _sender(channel), os._exit, json.dumps, time.process_time
     limits = json.loads(sys.stdin.buffer.readline())
-    write(channel, READY)
+    os.write(channel, READY)
     request = json.loads(sys.stdin.buffer.readline())
     _close_the_doors(limits)
     start = clock()
@@ -62,6 +60,22 @@ def main(channel: int, *pipes: int) -> None:
             send(_written(outcome, dumps))
     send(dumps({"seconds": float(clock() - start)}))
     leave(0)  # at once: no thread, no atexit of the answer's comes after it
+
+
+def _sender(channel: int) -> Callable[[str], None]:
+    """What writes a line to the channel, with `os.write` as it is now.
+
+    `main` must not hold it: since Python 3.13 an answer can assign to the variables of every
+    function that has called it (PEP 667).
+    """
+    write = os.write
+
+    def send(text: str) -> None:
+        data = text.encode() + b"\n"
+        while data:
+            data = data[write(channel, data) :]
+
+    return send
 
 
 def _close_the_doors(limits: dict[str, int]) -> None:
@@ -90,7 +104,7 @@ def _close_the_doors(limits: dict[str, int]) -> None:
 
 
 def _mapped_bytes() -> int:
-    """The address space that Python and numpy take up before the answer begins."""
+    """The address space that Python, numpy and torch take up before the answer begins."""
     statm = Path("/proc/self/statm")
     return int(statm.read_text().split()[0]) * resource.getpagesize() if statm.exists() else 2**30
 

@@ -15,6 +15,7 @@ from pathlib import Path
 NUMBERS = ("numpy", "scipy")
 TORCH = ("torch", "torchgen", "functorch", "typing_extensions", "sympy", "mpmath", "networkx")
 TORCH += ("jinja2", "markupsafe", "filelock", "fsspec")
+TORCH += ("nvidia",)  # the libraries that torch's build with CUDA does not load without
 LIBRARY = ("__init__.py", "validate.py", "data", "models", "training")  # and no teaching
 
 _PACKAGE = Path(__file__).parents[2]  # unrolled
@@ -69,10 +70,10 @@ def package_binds(packages: list[str], library: bool) -> list[tuple[str, str]]:
     binds = []
     for name in packages:
         spec = importlib.util.find_spec(name)
-        if spec is None or not spec.origin:
+        if spec is None:
             continue
-        folder = spec.submodule_search_locations
-        path = Path(folder[0] if folder else spec.origin)
+        folders = list(spec.submodule_search_locations or [])  # several where there is no __init__
+        path = Path(folders[0] if folders else spec.origin)
         libraries = path.with_name(f"{path.name}.libs")  # of a wheel, found by their place
         binds += [(str(p), f"/packages/{p.name}") for p in (path, libraries) if p.exists()]
     if library:

@@ -30,7 +30,7 @@ class Limits:
 
     cpu_seconds: int = 10
     wall_seconds: float = 30.0
-    memory_bytes: int = 2**30  # beyond what Python and numpy take
+    memory_bytes: int = 2**30  # beyond what Python, numpy and torch take
     processes: int = 16  # with their threads
     output_bytes: int = 8 * 2**20  # of all outcomes, as JSON
     file_bytes: int = 16 * 2**20  # of a file, and of /tmp
