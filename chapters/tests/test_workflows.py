@@ -101,15 +101,37 @@ def test_every_job_ends_and_no_command_is_made_of_somebodys_text(path):
         assert all(re.fullmatch(r" needs\.\w+\.result ", text) for text in given), step["run"]
 
 
-def test_the_jobs_are_what_make_test_runs():
+def rows() -> list[dict]:
+    return jobs(GITHUB / "workflows" / "test.yml")["test"]["strategy"]["matrix"]["include"]
+
+
+def promised_pythons() -> list[str]:
+    """Those that the library may be installed in: ["3.11", …]."""
+    text = (ROOT / "lib" / "pyproject.toml").read_text("utf8")
+    first, end = re.search(r'requires-python = ">=3\.(\d+),<3\.(\d+)"', text).groups()
+    return [f"3.{minor}" for minor in range(int(first), int(end))]
+
+
+def test_the_jobs_run_on_every_python_that_is_promised():
+    pythons = promised_pythons()
+    assert sorted({row["python"] for row in rows()}) == pythons
+    first, last = (tuple(map(int, version.split("."))) for version in (pythons[0], pythons[-1]))
+    assert f"{first} <= v <= {last}" in MAKEFILE
+    for name in ("README.md", "book/how-to-use.md"):
+        text = (ROOT / name).read_text("utf8")
+        assert f"Python {pythons[0]}–{pythons[-1]}" in text, name
+
+
+@pytest.mark.parametrize("python", promised_pythons())
+def test_the_jobs_are_what_make_test_runs(python):
     stages = re.search(r"^test: .*\n.*call stages,([^)]*)", MAKEFILE, re.MULTILINE)
-    rows = jobs(GITHUB / "workflows" / "test.yml")["test"]["strategy"]["matrix"]["include"]
-    run = {word for row in rows for word in row["targets"].split()} - {"lint-workflows"}
+    of_python = [row for row in rows() if row["python"] == python]
+    run = {word for row in of_python for word in row["targets"].split()} - {"lint-workflows"}
     assert "check" in run
     fast = {"lint", "test-lib", "test-form"}
     assert run - {"check"} | fast == set(stages[1].split())
     for target in ("test-notebooks", "test-colab"):
-        shards = [row["shard"] for row in rows if row["targets"] == target]
+        shards = [row["shard"] for row in of_python if row["targets"] == target]
         assert shards == [f"{i + 1}/{len(shards)}" for i in range(len(shards))]
 
 
