@@ -160,7 +160,8 @@ def test_a_refused_piece_leaves_the_cache_as_it_was():
     before = cache.fork()
     with pytest.raises(ValueError, match="the cache has read 2 rows, got 1"):
         lm(TOKENS[:1], cache=cache)
-    assert cache == before
+    assert cache.length == before.length
+    assert cache.tokens is before.tokens
 
 
 @pytest.mark.parametrize("options", KINDS)

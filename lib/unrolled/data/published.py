@@ -35,7 +35,7 @@ SHA256 = "4b15685af82779aa8b37c113d1f2530320659e5df03066fb871617ffde3fda9d"  # o
 QUESTIONS_SHA256 = "2b90cb62bf4a568924000d4cd7f7481fb436d885648e05841a682faa69d8f5b7"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class WordVectors:
     """Words, the most frequent first, and their vectors (V, D), float32 and read-only."""
 

@@ -43,7 +43,7 @@ class NeuralLMConfig:
         return self.context_length + 1
 
 
-@dataclass
+@dataclass(eq=False)
 class NeuralLMCache:
     """What a `NeuralLM` remembers of a text. A forward pass updates it in place."""
 

@@ -26,7 +26,7 @@ from unrolled.validate import checked, whole
 Sequences = np.ndarray | Sequence[np.ndarray]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class CountLevel:
     """All n-grams hw of one length; C different contexts h, G different n-grams."""
 

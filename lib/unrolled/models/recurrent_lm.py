@@ -12,7 +12,7 @@ from unrolled.models.tensors import check_ids
 from unrolled.validate import checked, instance, real, whole
 
 
-@dataclass
+@dataclass(eq=False)
 class RecurrentCache:
     """What a `RecurrentLM` remembers of a text. A forward pass updates it in place."""
 

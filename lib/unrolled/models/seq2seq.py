@@ -83,7 +83,7 @@ class MemoryAttention(nn.Module):
         return weights @ memory, weights
 
 
-@dataclass
+@dataclass(eq=False)
 class Seq2SeqCache:
     """What a `Seq2Seq` keeps of its source and of the target so far. It is updated in place."""
 

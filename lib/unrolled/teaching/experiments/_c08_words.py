@@ -26,7 +26,7 @@ PEEK = 10_000  # validation tokens for the checks during training
 AT_ONCE = 2048  # tokens scored together
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Words:
     """The corpus as streams of word ids with `</s>` after each line, by split."""
 

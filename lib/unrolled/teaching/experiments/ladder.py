@@ -26,7 +26,7 @@ RECORDS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Course:
     """The ladder's corpus in characters: ids of the splits, and how to evaluate on them."""
 
