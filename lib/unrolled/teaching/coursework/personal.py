@@ -23,6 +23,7 @@ from unrolled.teaching.exercises.engine.compare import difference
 from unrolled.teaching.exercises.engine.running import quiet
 from unrolled.teaching.exercises.engine.wire import decode, encode
 from unrolled.teaching.exercises.examples import written, written_call
+from unrolled.teaching.exercises.rounding import rounding
 
 ENDING = "_result"
 _LONGEST_CALL = 400  # characters that one would copy by hand
@@ -73,7 +74,8 @@ def _tasks(exercise: Exercise, seed: int) -> list[Exercise]:
         shown = written_call(exercise.name, call.args)
         args = _as_printed(call.args) if len(shown) <= _LONGEST_CALL else None
         result = None if args is None else _result(exercise, exercise.solution, args)
-        if result is not None and _n_numbers(result) <= _MOST_NUMBERS:
+        fits = result is not None and _n_numbers(result) <= _MOST_NUMBERS
+        if fits and rounding(result, args) is None:
             found.append(_task(exercise, shown, args, result))
     return found
 

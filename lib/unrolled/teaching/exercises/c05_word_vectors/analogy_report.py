@@ -63,8 +63,9 @@ def tests(rng):
         yield call(base, asked)
     # b − a + c is a short vector along a: a itself wins, and what is permitted has a score below 0.
     yield call(_at(0, 40, -40, 100, 170), np.array([[0, 1, 2, 3]]), hint="a may win as well")
-    # Here a is opposite to b and c, and what is permitted has a score below −1.
-    yield call(_at(180, 10, -10, 150, 200), np.array([[0, 1, 2, 3]]), hint="negative scores")
+    # Here a is opposite to b and c, of which b is the nearer, and what is permitted has a score
+    # below −1.
+    yield call(_at(180, 10, -13, 150, 200), np.array([[0, 1, 2, 3]]), hint="negative scores")
     yield call(np.eye(5) + 0.1 * np.arange(5), np.array([[0, 1, 2, 3]]), hint="a single question")
 
 

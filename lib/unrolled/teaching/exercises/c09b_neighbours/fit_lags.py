@@ -51,7 +51,7 @@ def series(rng, n, length, weights, constant):
 
 
 def tests(rng):
-    yield call(np.array([[1.0, 2.0, 4.0, 8.0]]), 1, visible=True, tolerance=1e-6)
+    yield call(np.array([[1.0, 3.0, 7.0, 15.0]]), 1, visible=True, tolerance=1e-6)
     yield call(series(rng, 3, 23, [0.9, -0.5], 0.0), 2, tolerance=1e-6)
     yield call(
         series(rng, 5, 17, [0.2, 0.1, -0.7], 3.0), 3, hint="the mean is not 0", tolerance=1e-6

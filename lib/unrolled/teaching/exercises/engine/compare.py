@@ -17,6 +17,7 @@ _FRACTION = re.compile(rf"\s*[-+]?{_NUMBER}\s*(/\s*{_NUMBER}\s*)?")
 _LONGEST = 99  # characters of a number that somebody has typed
 _SMALL = 12  # entries of an array that is printed whole
 _WIDTH = 74  # columns of a line that is printed
+_NOUGHT = 1e-9  # what is smaller is said to be 0, if the comparison cannot tell it from 0 either
 _COARSE = {"float16": 1e-2, "float32": 1e-5}  # how near a result is that was right but for these
 
 
@@ -162,7 +163,7 @@ class _Comparison:
         """Small arrays as lines: one above the other, and matrices side by side."""
         if self.by_hand or not 1 < expected.size <= _SMALL or expected.ndim > 2:
             return ""
-        mine, right = _rows(got), _rows(expected)
+        mine, right = (_rows(self._without_rounding(array)) for array in (got, expected))
         if not self.reveal:
             lines = [f"got  {mine[0]}", *(f"     {row}" for row in mine[1:])]
         elif expected.ndim == 1:
@@ -225,7 +226,15 @@ class _Comparison:
         digits = "all digits" if whole else f"{ceil(-log10(self.tolerance))} digits or a fraction"
         return f"{_short(number, 8)} is rounded; give {digits}"
 
+    def _without_rounding(self, value: Any) -> Any:
+        """0 for each float that agrees with 0: its digits are rounding, each processor's own."""
+        if self.by_hand or getattr(value, "dtype", np.dtype(type(value))).kind != "f":
+            return value
+        return np.where(np.abs(value) <= min(self.tolerance, _NOUGHT), 0.0, value)[()]
+
     def _pair(self, got: Any, expected: Any) -> str:
+        plain = self._without_rounding(got), self._without_rounding(expected)
+        got, expected = (got, expected) if plain == (0.0, 0.0) else plain
         if not self._tells:
             return f"{_short(got, 8)} is not right"
         for digits in (4, 8, 17):
