@@ -150,7 +150,7 @@ check: .venv/.ready ## The fast part of the tests: style, library, form, exercis
 
 .PHONY: test
 test: .venv/.ready ## Everything, as CI runs it
-	@$(call stages,lint test-lib test-cuda test-form test-notebooks test-colab live html test-browser)
+	@$(call stages,lint test-lib test-cuda test-form test-stored test-notebooks test-colab live html test-browser)
 
 .PHONY: lint
 lint: .venv/.ready
@@ -190,9 +190,11 @@ test-newest: .venv/.ready sandbox ## Library and chapters with the newest versio
 test-oldest: .venv/.ready sandbox ## The library with the oldest versions that are allowed
 	$(BIN)/python -m book.tools.verify.versions oldest $(ONLY)
 
-.PHONY: test-processors
-test-processors: .venv/.ready ## Compare the chapters as on an older processor, with one thread and two (long)
-	$(BIN)/python -m book.tools.notebooks.processors $(ONLY)
+.PHONY: test-stored test-processors
+test-stored: .venv/.ready ## What is generated, held against what two other processors compute
+	$(BIN)/python -m book.tools.verify.processors --generated
+test-processors: .venv/.ready ## All that is stored, as processors from Prescott to SkylakeX compute it (long; ONLY= chapters)
+	$(BIN)/python -m book.tools.verify.processors $(ONLY)
 
 .PHONY: lint-workflows
 lint-workflows: .venv/.ready node ## Lint what GitHub and Read the Docs read: workflows, forms (needs the package index and npm)

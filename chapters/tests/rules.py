@@ -30,6 +30,7 @@ RULES = [
     rules_text.says_how_long_it_takes,
     rules_text.is_light,
     rules_numbers.numbers_survive_another_processor,
+    rules_numbers.no_number_is_rounding,
     rules_numbers.no_assertion_depends_on_time,
     unfounded,
 ]

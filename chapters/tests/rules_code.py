@@ -15,7 +15,8 @@ from nbformat import NotebookNode, from_dict
 from chapter import Chapter, is_heading, tree
 
 KNOWN_TAGS = {
-    *("nbval-ignore-output", "exact-numbers", "long", "exercise", "raises-exception", "hide-input")
+    *("nbval-ignore-output", "exact-numbers", "tiny-numbers", "long", "exercise"),
+    *("raises-exception", "hide-input"),
 }
 SHORT, HARD, FOLDED = 20, 30, 50
 _OWN_SCOPE = (

@@ -2,6 +2,8 @@
 
 A sum of floats is added up in another order by another processor, so its last digits differ. Six
 significant digits survive; what is exact (a count, a power of two) carries the tag `exact-numbers`.
+Of a number that is left where larger ones cancel, no digit survives: tell what it is below. A
+product of many factors may be as small and keeps its digits: it carries the tag `tiny-numbers`.
 Times differ on every run: they may be printed, in a cell whose output is not compared, and nothing
 may depend on them.
 """
@@ -25,6 +27,9 @@ _NUMBER = re.compile(
     r"(?<![\w.])(?P<whole>\d{1,3}(?:[,_\u2009\u202f\u00a0]\d{3})+(?!\d)|\d+)"
     r"(?P<decimals>\.\d+)?(?:e[-+]?\d+)?(?![\w])"
 )
+_SMALL = re.compile(r"(?<![\w.])\d+(?:\.\d+)?e-(\d+)(?!\w)")
+_BOUND = re.compile(r"(?:<|≤|than|below|under|within|at most|equal to)\s*$")
+_DIFFERENCE = re.compile(r"\b(?:differ\w*|off|errors?)\b")
 _DATA = re.compile(r'(?s)<script type="application/json"[^>]*>(.*?)</script>')
 
 
@@ -50,6 +55,32 @@ def long_numbers(text: str) -> list[str]:
 def _significant(match: re.Match[str]) -> int:
     digits = re.sub(r"\D", "", match["whole"]) + (match["decimals"] or "")[1:]
     return len(digits.strip("0"))
+
+
+def no_number_is_rounding(chapter: Chapter) -> list[str]:
+    """No stored number is rounding: a small difference is told as a bound ('below 1e-12')."""
+    found = []
+    for index, cell in chapter.code:
+        tiny = [number for text in _stored_texts(cell) for number in tiny_numbers(text)]
+        if tiny and not {"tiny-numbers", "nbval-ignore-output"} & set(tags(cell)):
+            some = ", ".join([*dict.fromkeys(tiny)][:3])
+            found.append(
+                f"cell {index} stores {some}: what is left of larger numbers differs between "
+                "processors; assert a bound and print that ('below 1e-12'), or give the cell the "
+                "tag `tiny-numbers` if this is a product of many factors"
+            )
+    return found
+
+
+def tiny_numbers(text: str) -> list[str]:
+    """The numbers below 1e-9, and the differences below 1e-4, that are no bounds."""
+    found = []
+    for match in _SMALL.finditer(text):
+        line = text[: match.start()].rpartition("\n")[2]
+        small = 5 if _DIFFERENCE.search(line) else 10
+        if int(match[1]) >= small and not _BOUND.search(line):
+            found.append(match[0])
+    return found
 
 
 def _stored_texts(cell: NotebookNode) -> Iterator[str]:

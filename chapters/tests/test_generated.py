@@ -11,6 +11,7 @@ from book.tools.notebooks import ROOT
 from unrolled.teaching import figures
 
 
+@pytest.mark.stored
 @pytest.mark.parametrize("name", generators())
 def test_what_a_tool_writes_is_up_to_date(name):
     module = generators()[name]

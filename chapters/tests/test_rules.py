@@ -208,6 +208,11 @@ BAD = [
         code(outputs=[new_output("stream", name="stdout", text="0.12345678")]),
         "0.12345678",
     ),
+    (
+        "no_number_is_rounding",
+        code(outputs=[new_output("stream", name="stdout", text="largest difference 2e-16")]),
+        "stores 2e-16",
+    ),
     ("no_assertion_depends_on_time", code("assert time.time() > 1"), "time.time() > 1"),
     ("unfounded", text("It is 4.25 bits."), "'4.25' was not computed"),
 ]
@@ -332,6 +337,27 @@ def test_a_number_with_too_many_digits_is_found(text):
 )  # fmt: skip
 def test_a_number_that_survives_is_left_alone(text):
     assert rules_numbers.numbers_survive_another_processor(chapter(printed(text))) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["largest difference 2e-16", "off the curve by 3e-07 nats", "error 2.5e-11", "it is 9e-10",
+     "the sum\n1e-17"],
+)  # fmt: skip
+def test_a_number_that_is_rounding_is_found(text):
+    complaints = rules_numbers.no_number_is_rounding(chapter(printed(text)))
+    assert len(complaints) == 1
+    assert "below 1e-12" in complaints[0]
+    assert rules_numbers.no_number_is_rounding(chapter(printed(text, "tiny-numbers"))) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["differences below 1e-11", "all logits equal to 1e-10", "<1e-14  <1e-14", "slope 6e-05",
+     "off by more than 1.5e-08", "1e-08 is 0 in fp16", "an error of 3e-04", "of 1e+20"],
+)  # fmt: skip
+def test_a_bound_and_a_small_number_that_survives_are_left_alone(text):
+    assert rules_numbers.no_number_is_rounding(chapter(printed(text))) == []
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,8 @@ from unrolled.teaching.experiments import (
 from unrolled.teaching.experiments._climb import Course, Recipe, evaluate
 from unrolled.teaching.experiments._climb_feedforward import Shape
 
+pytestmark = pytest.mark.stored
+
 
 @pytest.fixture(scope="module")
 def course() -> Course:
@@ -192,6 +194,7 @@ def row_of(rows: list[dict], **wanted) -> dict:
     return found
 
 
+@pytest.mark.trains
 def test_c10_a_network_of_the_copy_task_comes_out_again():
     of_it = {"start": "identity relu", "delay": 10, "lr": 1e-2, "seed": 0}
     recorded = record.load("c10_tickets")
@@ -203,6 +206,7 @@ def test_c10_a_network_of_the_copy_task_comes_out_again():
     assert found["loss"] == pytest.approx(wanted["loss"], rel=0.1, abs=1e-3)
 
 
+@pytest.mark.trains
 def test_c16_a_reader_comes_out_again():
     of_it = {"heads": 2, "questions": 4, "readout": "linear", "seed": 0}
     recorded = record.load("c16_heads")
@@ -220,6 +224,7 @@ ARMS = [
 ]
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("arm", ARMS)
 def test_c18_the_first_points_of_a_curve_come_out_again(arm):
     recorded = record.load("c18_depth")
@@ -229,6 +234,7 @@ def test_c18_the_first_points_of_a_curve_come_out_again(arm):
     assert found == pytest.approx(recorded["curve"][place]["bits"][:2], abs=0.005)
 
 
+@pytest.mark.trains
 @pytest.mark.parametrize("kind", ["transformer", "lstm"])
 def test_c20_the_first_point_of_a_copying_curve_comes_out_again(kind):
     class Seen(Exception):
@@ -266,6 +272,7 @@ def test_c20_counting_words_names_as_many_authors_as_recorded(course):
     assert c20_authors.by_counting(given, test, tokenizer) == wanted["accuracy"][seed]
 
 
+@pytest.mark.trains
 def test_c21_what_shakespeare_and_greedy_text_cost_comes_out_again():
     recorded = record.load("c21_writing")
     wanted = recorded["metrics"]["rows"]
