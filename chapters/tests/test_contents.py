@@ -63,8 +63,8 @@ def test_a_difference_is_told_with_what_to_do(in_contents, says):
 
 def test_every_source_of_the_bibliography_is_cited():
     pages = [*(ROOT / "chapters").glob("*.ipynb"), *(ROOT / "book").glob("*.md")]
-    text = "\n".join(page.read_text("utf8") for page in pages)
-    uncited = [key for key in sorted(bibliography()) if f"(cite:{key})" not in short(text)]
+    text = short("\n".join(page.read_text("utf8") for page in pages))
+    uncited = [key for key in sorted(bibliography()) if f"(cite:{key})" not in text]
     assert not uncited, f"cite {', '.join(uncited)}, or take them out of book/references.bib"
 
 

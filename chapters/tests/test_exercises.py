@@ -33,9 +33,21 @@ NAMES = [f"{slug}/{name}" for slug in SHOWN for name in SHOWN[slug] + LEFT_OUT[s
 SEEDS = (0, 1, 2)
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture(params=NAMES, scope="module")  # so that all tests of one stand side by side
 def exercise(request):
     return exercises.load(request.param, FOLDER)
+
+
+def drawn(exercise, seed):
+    """An exercise's calls at this seed, and what its solution does on them."""
+    return _drawn(f"{exercise.chapter}/{exercise.name}", seed)
+
+
+@functools.lru_cache(8)
+def _drawn(name, seed):
+    exercise = exercises.load(name, FOLDER)
+    calls = exercise.calls(seed)
+    return calls, outcomes_of(exercise, exercise.solution, calls)
 
 
 @pytest.mark.skipif(FOLDER != exercises.HOME, reason="a rule of the book's own exercises")
@@ -75,44 +87,44 @@ def test_there_is_a_second_way_to_the_answer(exercise):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_solution_agrees_with_a_second_way(exercise, seed):
-    report = held_against(by_the_oracle(exercise), exercise, exercise.solution, seed)
+    calls, outcomes = drawn(exercise, seed)
+    report = held_against_the_oracle(exercise, calls, outcomes)
     assert report.state == "passed", report.text
 
 
 def test_no_wrong_answer_agrees_with_the_second_way(exercise):
     """So the oracle's tolerance is small enough to tell right from wrong."""
-    reference = by_the_oracle(exercise)
-    for mistake, answer in exercise.wrong.items():
-        report = held_against(reference, exercise, answer, 0)
+    calls, _ = drawn(exercise, 0)
+    for mistake, outcomes in planned_outcomes(exercise, calls).items():
+        report = held_against_the_oracle(exercise, calls, outcomes)
         assert report.state == "failed", f"the oracle accepts: {mistake}"
 
 
-def held_against(reference, exercise, answer, seed):
-    """The report on an answer where the oracle stands in the place of the solution.
+def held_against_the_oracle(exercise, calls, outcomes):
+    """The report on outcomes where the oracle's answers stand in the place of the solution's.
 
     With a judge the oracle's answer is one of many, so it is judged like any other.
     """
-    calls = [replace(c, tolerance=exercise.oracle_tolerance) for c in exercise.calls(seed)]
-    if exercise.judge:
-        report = mark(reference, calls, outcomes_of(reference, reference.solution, calls))
-        assert report.state == "passed", f"the judge refuses the oracle's answer: {report.text}"
-    return mark(reference, calls, outcomes_of(exercise, answer, calls))
-
-
-def by_the_oracle(exercise):
-    """The exercise with the oracle's answer for its solution."""
     if not exercise.oracle:
         pytest.skip("there is no oracle, which another test demands")
-    oracle = alone(exercise)
+    oracle = alone(f"{exercise.chapter}/{exercise.name}")
     solution = oracle() if exercise.is_value else oracle
-    return replace(exercise, solution=solution, use=None, wrong={})
+    reference = replace(exercise, solution=solution, use=None, wrong={})
+    calls = [replace(call, tolerance=exercise.oracle_tolerance) for call in calls]
+    expected = outcomes_of(reference, solution, calls)
+    if exercise.judge:
+        report = mark(reference, calls, expected, expected=expected)
+        assert report.state == "passed", f"the judge refuses the oracle's answer: {report.text}"
+    return mark(reference, calls, outcomes, expected=expected)
 
 
-def alone(exercise):
+@functools.lru_cache(8)
+def alone(name):
     """The oracle where only the file's imports are defined: it cannot reach the solution.
 
     It remembers its answers, since it is asked again for each wrong answer.
     """
+    exercise = exercises.load(name, FOLDER)
     source = inspect.getsource(exercise.oracle)
     assert "teaching.exercises" not in source, "the oracle owes nothing to the exercises"
     namespace, known = {}, {}
@@ -170,10 +182,10 @@ def test_there_are_five_to_twenty_wrong_answers(exercise):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_each_wrong_answer_fails_and_is_told_its_own_mistake(exercise, seed):
-    calls = exercise.calls(seed)
+    calls, right = drawn(exercise, seed)
     planned = planned_outcomes(exercise, calls)
     for mistake, outcomes in planned.items():
-        report = mark(exercise, calls, outcomes, planned)
+        report = mark(exercise, calls, outcomes, planned, expected=right)
         assert report.state == "failed", f"passes the tests: {mistake}"
         assert f"Likely cause: {mistake}." in report.lines, f"{mistake}\n{report.text}"
 
@@ -220,7 +232,7 @@ def test_mistakes_read_as_clauses_that_say_something(exercise):
 
 
 def test_arguments_can_cross_as_json(exercise):
-    for call in exercise.calls(0):
+    for call in drawn(exercise, 0)[0]:
         text = json.dumps(encode(call.args), allow_nan=False)
         assert '"unknown"' not in text, f"an argument of {exercise.name} cannot cross: {call.args}"
 
@@ -228,16 +240,19 @@ def test_arguments_can_cross_as_json(exercise):
 def test_fresh_inputs_differ_between_seeds(exercise):
     if exercise.is_value:
         pytest.skip("a value has no inputs")
-    drawn = [json.dumps([encode(call.args) for call in exercise.calls(seed)]) for seed in SEEDS]
-    assert len(set(drawn)) == len(SEEDS), "no test draws its arguments from rng"
+    inputs = [
+        json.dumps([encode(call.args) for call in drawn(exercise, seed)[0]]) for seed in SEEDS
+    ]
+    assert len(set(inputs)) == len(SEEDS), "no test draws its arguments from rng"
 
 
 def test_what_was_right_at_one_seed_does_not_pass_at_another(exercise):
     """Else an answer that counts its calls and returns numbers learnt by heart has full marks."""
     if exercise.is_value:
         pytest.skip("a value has no calls to count")
-    calls = {seed: exercise.calls(seed) for seed in SEEDS}
-    right = {seed: outcomes_of(exercise, exercise.solution, calls[seed]) for seed in SEEDS}
+    calls, right = (
+        dict(enumerate(each)) for each in zip(*(drawn(exercise, s) for s in SEEDS), strict=True)
+    )
     hidden = {
         json.dumps(
             [o for call, o in zip(calls[seed], right[seed], strict=True) if not call.visible]
@@ -255,7 +270,7 @@ def test_what_was_right_at_one_seed_does_not_pass_at_another(exercise):
 
 def test_reference_answers_or_refuses_on_purpose(exercise):
     """An error of the reference is meant only if it is a ValueError or a TypeError."""
-    outcomes = outcomes_of(exercise, exercise.solution, exercise.calls(0))
+    outcomes = drawn(exercise, 0)[1]
     errors = [o["error"] for o in outcomes if "error" in o]
     assert len(errors) < len(outcomes), errors
     assert {error["type"] for error in errors} <= {"ValueError", "TypeError"}, errors

@@ -11,6 +11,7 @@ import difflib
 import runpy
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from unrolled.teaching.exercises.engine import Exercise
 
@@ -50,12 +51,18 @@ def _read(path: Path, changed: int) -> Exercise:
     return Exercise.read(path)
 
 
-def _names(path: Path, listed: str) -> tuple[str, ...]:
+@cache
+def _lists(path: Path, source: bytes) -> dict[str, Any]:
+    """What a chapter's `__init__.py` defines; it is run again when it has changed."""
     try:
-        names = runpy.run_path(str(path)).get(listed, ())
+        return runpy.run_path(str(path))
     except Exception as error:
         says = f"{path} does not run ({type(error).__name__}: {error})"
         raise ValueError(f'{says}; expected order = ("softmax", …)') from error
+
+
+def _names(path: Path, listed: str) -> tuple[str, ...]:
+    names = _lists(path, path.read_bytes()).get(listed, ())
     if isinstance(names, str):
         raise ValueError(f"{listed} in {path} must be a tuple of names, got the text {names!r}")
     return tuple(names)

@@ -323,7 +323,7 @@ def _find_causes(exercise, calls, outcomes, expected, planned) -> list[str]:
 
         return {name for name in right if not same(name)}
 
-    for name in [name for name in names if any(_unwritten(o) for o in mine[name])]:
+    for name in [name for name in names if any(map(_is_open, mine[name]))]:
         del right[name]
     failing, partly = differ(mine, right), []
     for mistake, found in planned.items():
@@ -342,21 +342,27 @@ def _find_causes(exercise, calls, outcomes, expected, planned) -> list[str]:
 
 
 def _columns(exercise, outcomes, names) -> dict[str, list[Outcome]]:
-    """What each part was in all calls; an output that has no such part stands for all of them."""
+    """What each part was in all calls, decoded; an output without such a part stands for it."""
     columns: dict[str, list[Outcome]] = {name: [] for name in names}
     for outcome in outcomes:
-        parts = _parts(exercise, decode(outcome["value"])) if "value" in outcome else None
+        whole = {"value": decode(outcome["value"])} if "value" in outcome else outcome
+        parts = _parts(exercise, whole.get("value"))
         for name in names:
             fits = parts is not None and name in parts
-            columns[name].append({"value": encode(parts[name])} if fits else outcome)
+            columns[name].append({"value": parts[name]} if fits else whole)
     return columns | {"mutated": [{"value": outcome["mutated"]} for outcome in outcomes]}
+
+
+def _is_open(outcome: Outcome) -> bool:
+    """`_unwritten`, of a decoded outcome."""
+    return _unwritten({"value": encode(outcome["value"])} if "value" in outcome else outcome)
 
 
 def _same(one: Outcome, other: Outcome, tolerance: float, by_hand: bool) -> bool:
     if "error" in one or "error" in other:
         a, b = one.get("error"), other.get("error")
         return bool(a and b) and (a["type"], a["message"]) == (b["type"], b["message"])
-    got, expected = decode(one["value"]), decode(other["value"])
+    got, expected = one["value"], other["value"]
     return difference(got, expected, tolerance, by_hand=by_hand, rounded=by_hand) is None
 
 
