@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from book.tools.notebooks import tags
@@ -72,7 +73,12 @@ def items(markdown: str) -> list[str]:
 
 def tree(cell: NotebookNode) -> ast.Module:
     """The syntax tree of a code cell, its %magics and !commands left out."""
-    return ast.parse(re.sub(r"(?m)^(\s*)[%!].*$", r"\1pass", cell.source))
+    return _parsed(cell.source)
+
+
+@lru_cache(200)  # a chapter's cells, which many rules read
+def _parsed(source: str) -> ast.Module:
+    return ast.parse(re.sub(r"(?m)^(\s*)[%!].*$", r"\1pass", source))
 
 
 def plain_outputs(cell: NotebookNode) -> list[str]:
