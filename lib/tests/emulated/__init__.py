@@ -14,6 +14,7 @@ import ctypes
 import traceback
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 
 from emulated.build import build
@@ -25,6 +26,14 @@ import torch  # noqa: E402
 for _name in ("held", "peak", "kernels"):
     getattr(_native, f"emulated_{_name}").restype = ctypes.c_int64
 _Callback = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """A file of tests without a word of a device has no case for one, and need not be imported."""
+    if collection_path.is_dir():
+        return None
+    text = collection_path.read_text("utf8")
+    return None if "device" in text or "cuda" in text else True
 
 
 class Waits:

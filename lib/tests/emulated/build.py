@@ -52,9 +52,8 @@ def build() -> Path:
 
 def torch_folder() -> Path:
     """Where torch is installed, if the emulation can be built for it."""
-    here = f"{platform.system()} on {platform.machine()}"
-    if here != "Linux on x86_64":
-        raise Unavailable(f"the emulated GPU is for Linux on x86_64; this is {here}")
+    if platform.system() != "Linux":
+        raise Unavailable(f"the emulated GPU is for Linux; this is {platform.system()}")
     spec, version = importlib.util.find_spec("torch"), metadata.version("torch")
     folder = Path(spec.submodule_search_locations[0])
     if not version.startswith(VERSIONS):
