@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
-from emulated.build import build
+from .build import build
 
 # Before torch, which asks once, while it is imported, what CUDA can do.
 _native = ctypes.CDLL(str(build()), mode=ctypes.RTLD_GLOBAL)
