@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import cache
 
 import pytest
 import torch
@@ -75,20 +76,20 @@ def test_a_case_for_the_hand():
     assert three.lengths.tolist() == [[2, 3, 3]]
 
 
-def enumerate_texts(model, prompt, n_new, stop, source=None, source_mask=None):
-    """(log-probability, length, tokens) of every text there is, for one prompt."""
-    found, options = [], () if source is None else (source,)
-    rest = () if source_mask is None else (source_mask,)
-    for new in itertools.product(range(V), repeat=n_new):
-        ends = [i + 1 for i, token in enumerate(new) if token == stop]
-        n = min(ends, default=n_new)
-        if new[n:] != (stop,) * (n_new - n):
-            continue
-        tokens = torch.cat([prompt, torch.tensor([new])], 1)
-        with torch.no_grad():
-            log_probs = model(*options, tokens[:, :-1], *rest).log_softmax(-1)[0, T - 1 :]
-        total = log_probs.gather(1, torch.tensor(new)[:, None])[:n].sum().item()
-        found.append((total, n, tokens[0].tolist()))
+@cache
+def every_text(kind, b, n_new, stop):
+    """(log-probability, length, tokens) of every text there is, for prompt b; read all at once."""
+    model, found = make(kind), []
+    new = torch.tensor(list(itertools.product(range(V), repeat=n_new)))
+    tokens = torch.cat([PROMPT[b].expand(len(new), T), new], 1)
+    given = [x[b].expand(len(new), S) for x in KINDS[kind].values()]
+    with torch.no_grad():
+        logits = model(*given[:1], tokens[:, :-1], *given[1:])
+    log_probs = logits.log_softmax(-1)[:, T - 1 :].gather(2, new[..., None])[..., 0]
+    for text, row, nats in zip(tokens.tolist(), new.tolist(), log_probs, strict=True):
+        n = row.index(stop) + 1 if stop in row else n_new
+        if row[n:] == [stop] * (n_new - n):
+            found.append((nats[:n].sum().item(), n, text))
     return found
 
 
@@ -102,8 +103,7 @@ def test_with_as_many_beams_as_texts_it_is_enumeration(kind, divisor, alpha):
         early_stopping="never", **KINDS[kind],
     )  # fmt: skip
     for b in range(B):
-        options = {name: x[b : b + 1] for name, x in KINDS[kind].items()}
-        texts = enumerate_texts(model, PROMPT[b : b + 1], n_new, 6, **options)
+        texts = every_text(kind, b, n_new, 6)
         expected = sorted(((p / DIVISORS[divisor](n, alpha), n, x) for p, n, x in texts))[:-21:-1]
         scores, lengths, tokens = zip(*expected, strict=True)
         assert found.scores[b].tolist() == pytest.approx(scores, abs=1e-12)

@@ -36,6 +36,7 @@ TEXT = corpora.load("shakespeare-small").train[:100_000] + 20 * MANY_SCRIPTS
 # Only what Unicode held when Python's tables were made: of newer characters the two libraries that
 # match the pattern may disagree whether they are letters. And a lone surrogate has no UTF-8.
 characters = st.characters(exclude_categories=("Cn", "Cs"))
+SPELT = sorted(BYTES, key=spell)
 any_text = st.text(characters, max_size=80)
 bits_of_text = st.builds(
     lambda at, n: TEXT[at : at + n], st.integers(0, len(TEXT)), st.integers(0, 40)
@@ -49,6 +50,11 @@ some_pieces = st.dictionaries(few_letters, st.integers(1, 3), min_size=1, max_si
 @pytest.fixture(scope="module")
 def trained() -> BPETokenizer:
     return BPETokenizer.train(TEXT, 1500, [END, "<|end|>"])
+
+
+@pytest.fixture(scope="module")
+def without_pattern() -> BPETokenizer:
+    return BPETokenizer.train(TEXT[-20_000:], 300, pattern="none")
 
 
 def naive(pieces: dict[bytes, int], n_merges: int, min_count: int, tie) -> list[bpe.Pair]:
@@ -79,8 +85,8 @@ def joined(tokens: list[bytes], pair: bpe.Pair) -> list[bytes]:
 
 def smallest_ids(pair: bpe.Pair, merges: list[bpe.Pair]) -> tuple[int, int]:
     """The tie rule of tokenizers, whose bytes are numbered in the order of their spelling."""
-    order = sorted(BYTES, key=spell) + [a + b for a, b in merges]
-    return tuple(-order.index(token) for token in pair)
+    made = {a + b: len(BYTES) + i for i, (a, b) in enumerate(merges)}
+    return tuple(-(made[token] if token in made else SPELT.index(token)) for token in pair)
 
 
 def counted(text: str) -> dict[bytes, int]:
@@ -212,7 +218,7 @@ def test_encoding_is_applying_the_merges_in_turn(piece, pieces):
     assert [tokenizer.vocab[i] for i in tokenizer.encode_bytes(piece)] == tokens
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)  # of thirty texts each
 @given(many_texts)
 def test_ids_are_those_of_tokenizers(trained, texts):
     theirs = in_rust(trained)
@@ -221,10 +227,11 @@ def test_ids_are_those_of_tokenizers(trained, texts):
 
 
 @modest
-@given(mixed_text)
-def test_ids_without_a_pattern_are_those_of_tokenizers(text):
-    tokenizer = BPETokenizer.train(TEXT[-20_000:], 300, pattern="none")
-    assert same(tokenizer.encode(text), in_rust(tokenizer).encode(text).ids)
+@given(many_texts)
+def test_ids_without_a_pattern_are_those_of_tokenizers(without_pattern, texts):
+    theirs = in_rust(without_pattern)
+    for text in texts:
+        assert same(without_pattern.encode(text), theirs.encode(text).ids), text
 
 
 @pytest.fixture(scope="module")
@@ -234,7 +241,7 @@ def gpt2_folder(trained, tmp_path_factory):
     return folder
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)  # of thirty texts each
 @given(many_texts)
 def test_ids_are_those_of_gpt2s_own_encoder(trained, gpt2_encoder, texts):
     for text in texts:
@@ -413,11 +420,11 @@ def test_the_work_for_one_long_word_grows_as_its_length(kind):
         assert all(after < 2.4 * before for before, after in pairwise(counts)), counts
 
 
-def test_a_million_equal_bytes_are_learnt_and_encoded():
-    """Seconds; what is quadratic within one line, which the count above cannot see, takes hours."""
-    n = 1_000_000
+def test_a_quarter_of_a_million_equal_bytes_are_learnt_and_encoded():
+    """A second; what is quadratic within one line, which the count above cannot see: minutes."""
+    n = 250_000
     merges = learn_merges({b"a" * n: 1}, 99)
-    assert merges == [(b"a" * 2**k, b"a" * 2**k) for k in range(19)]
+    assert merges == [(b"a" * 2**k, b"a" * 2**k) for k in range(17)]
     ids = BPETokenizer(merges, pattern="none").encode("a" * n)
     assert len(ids) == n.bit_count()
 

@@ -16,14 +16,16 @@ QUICK = {"n_epochs": 1, "batch_size": 20_000, "negatives": 2}
 
 @pytest.fixture
 def tiny(monkeypatch):
-    """The first words of each text only, so that a run takes a second."""
-    text = c05_vectors.text
+    """The first words of each text and the frequent ones only, so that a run takes a second."""
+    text, n_words = c05_vectors.text, 750  # all PROBES among them
 
     def cut(corpus=c05_vectors.CORPUS):
         vocab, tokens = text(corpus)
-        return vocab, tokens[:20_000]
+        return vocab[:n_words], np.where(tokens < n_words, tokens, -1)[:20_000]
 
     monkeypatch.setattr(c05_vectors, "text", cut)
+    monkeypatch.setattr(c05_vectors, "BANDS", ((0, 100), (100, 750)))
+    monkeypatch.setattr(c05_vectors, "LONGER", 2)
 
 
 def test_the_text_has_its_most_frequent_words_first():

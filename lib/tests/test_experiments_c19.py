@@ -25,6 +25,8 @@ def one():
 
 def test_the_translation_s_result_is_json_with_a_row_for_every_arm_and_seed(monkeypatch):
     monkeypatch.setattr(c19_translation, "PER_LENGTH", 2)
+    monkeypatch.setattr(c19_translation, "BATCH_SIZE", 4)
+    monkeypatch.setattr(c19_translation, "DIGITS", (2, 12))
     monkeypatch.setattr(c19_translation, "mixed", lambda: (345, 12_345))
     arms = [Arm(name="a", n_layers=0, lrs=(1e-3,)), Arm(name="b", n_layers=1, lrs=(1e-3, 1e-9))]
     torch.manual_seed(3)

@@ -39,14 +39,15 @@ def make(kind, seed=0, scale=3):
 
 def enumerate_mode(model, n_new, source=None):
     """(nats, new tokens) of the likeliest of all texts."""
-    found, before = [], () if source is None else (source,)
-    for new in itertools.product(range(V), repeat=n_new):
-        n = new.index(STOP) + 1 if STOP in new else n_new
-        tokens = torch.cat([PROMPT, torch.tensor([new[:n]])], 1)
-        with torch.no_grad():
-            log_probs = model(*before, tokens[:, :-1]).log_softmax(-1)[0, 1:]
-        found.append((log_probs.gather(1, torch.tensor(new[:n])[:, None]).sum().item(), new[:n]))
-    return max(found)
+    texts = list(itertools.product(range(V), repeat=n_new))
+    new = torch.tensor(texts)
+    tokens = torch.cat([PROMPT.expand(len(new), 2), new[:, :-1]], 1)
+    before = () if source is None else (source.expand(len(new), -1),)
+    with torch.no_grad():
+        log_probs = model(*before, tokens).log_softmax(-1)[:, 1:].gather(2, new[..., None])
+    lengths = [text.index(STOP) + 1 if STOP in text else n_new for text in texts]
+    pairs = zip(texts, log_probs, lengths, strict=True)
+    return max((nats[:n].sum().item(), text[:n]) for text, nats, n in pairs)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -157,7 +157,16 @@ def numbers(
     one_of("the split", split, SPLITS)
     if one_of("by", by, ("number", "length")) == "length":
         return tuple(n for n in _drawn() if _length(n) in LENGTHS[split] and _length(n) in digits)
-    return tuple(n for n in _drawn() if split_of(n) == split and _length(n) in digits)
+    return tuple(n for n in _dealt_out()[split] if _length(n) in digits)
+
+
+@cache
+def _dealt_out() -> dict[str, tuple[int, ...]]:
+    """The numbers of each split, in order: asked for at every length, and hashed once."""
+    dealt: dict[str, list[int]] = {split: [] for split in SPLITS}
+    for n in _drawn():
+        dealt[split_of(n)].append(n)
+    return {split: tuple(found) for split, found in dealt.items()}
 
 
 def _length(n: int) -> int:

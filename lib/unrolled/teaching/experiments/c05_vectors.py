@@ -80,11 +80,10 @@ def against_shuffled(rows: np.ndarray, null: np.ndarray) -> list[dict]:
     """For each band of ranks: the median cosine to the nearest word in the text and in the shuffled
     text, and the share of words for which the former is larger.
     """
+    closest = [np.sort(vectors.cosines(some), axis=1)[:, -2] for some in (rows, null)]
     medians = []
     for band in BANDS:
-        real, shuffled = (
-            np.sort(vectors.cosines(some), axis=1)[slice(*band), -2] for some in (rows, null)
-        )
+        real, shuffled = (found[slice(*band)] for found in closest)
         medians.append(
             {
                 "ranks": [band[0] + 1, band[1]],
