@@ -165,8 +165,9 @@ test-lib: .venv/.ready sandbox ## Tests of the library
 compiler:
 	@$(call debian,test-cuda,g++,g++)
 test-cuda: .venv/.ready compiler ## The library's cases for a GPU, on one that is emulated on the CPU
-	@if $(BIN)/python lib/tests/emulated/build.py; then \
-	  PYTHONPATH=lib/tests $(BIN)/python -m pytest -q -n 2 -p emulated -m cuda lib/tests; fi
+	@status=0; $(BIN)/python lib/tests/emulated/build.py || status=$$?; if [ $$status = 0 ]; then \
+	  PYTHONPATH=lib/tests $(BIN)/python -m pytest -q -n 2 -p emulated -m cuda lib/tests; \
+	  else test $$status = 3; fi
 
 .PHONY: test-form
 test-form: .venv/.ready ## Form of the notebooks, and the exercises with their wrong answers

@@ -1,7 +1,7 @@
 """Build the emulated GPU's native part: `python lib/tests/emulated/build.py` prints where it lies.
 
-It is built once for a version of torch, into `_build/emulated`. Exit status 1, with a sentence: it
-does not apply here.
+It is built once for a version of torch, into `_build/emulated`. The exit status is 3, after a sentence,
+where this machine or its torch can have none, and 1 where it should be built and is not.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class Unavailable(RuntimeError):
 def build() -> Path:
     """The shared library for the installed torch, compiled if it is not there yet.
 
-    torch is looked for and not imported. Raises Unavailable with the reason.
+    torch is looked for and not imported. Raises Unavailable with the reason, RuntimeError with what
+    the compiler says.
     """
     torch, version = torch_folder(), metadata.version("torch")
     key = hashlib.sha256(SOURCE.read_bytes() + version.encode()).hexdigest()[:16]
@@ -45,7 +46,7 @@ def build() -> Path:
     ]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        raise Unavailable(f"g++ does not compile {SOURCE.name}:\n{done.stderr[:2000]}")
+        raise RuntimeError(f"g++ does not compile {SOURCE.name}:\n{done.stderr[:2000]}")
     part.replace(path)  # whole, also where another process builds it
     return path
 
@@ -69,4 +70,5 @@ if __name__ == "__main__":
     try:
         print(build())
     except Unavailable as reason:
-        sys.exit(f"test-cuda: {reason}")
+        print(f"test-cuda: {reason}")
+        sys.exit(3)
