@@ -1,7 +1,7 @@
 """Build the emulated GPU's native part: `python lib/tests/emulated/build.py` prints where it lies.
 
-It is built once for a version of torch, into `_build/emulated`. The exit status is 3, after a sentence,
-where this machine or its torch can have none, and 1 where it should be built and is not.
+It is built once for a version of torch, into `_build/emulated`. The exit status is 3, after a
+sentence, where this machine or its torch can have none, and 1 where it should be built and is not.
 """
 
 from __future__ import annotations
