@@ -80,10 +80,10 @@ def one_of(name: str, value: object, options: Collection[object]) -> object:
     return value
 
 
-def instance(name: str, value: object, *kinds: type | None) -> object:
+def instance(name: str, value: object, *kinds: type) -> object:
     """The value; TypeError with advice unless it is of one of the kinds."""
-    if not any(value is None if kind is None else isinstance(value, kind) for kind in kinds):
-        wanted = " or ".join("None" if kind is None else _named(kind) for kind in kinds)
+    if not isinstance(value, kinds):
+        wanted = " or ".join(map(_named, kinds))
         raise TypeError(f"{name} must be {wanted}, got {_told(value)}{_advice(name, value, kinds)}")
     return value
 
@@ -190,7 +190,9 @@ _TESTS = {
 
 
 def _named(kind: type) -> str:
-    """a numpy Generator, a torch Tensor, an NGram."""
+    """a numpy Generator, a torch Tensor, an NGram, None."""
+    if kind is types.NoneType:
+        return "None"
     library = kind.__module__.partition(".")[0]
     words = f"{library} {kind.__name__}" if library in ("numpy", "torch") else kind.__name__
     return f"{'an' if words[0] in 'aeioAEIO' else 'a'} {words}"
@@ -209,8 +211,8 @@ def _told(value: object) -> str:
     return f"{_named(type(value))}{shape}"
 
 
-def _advice(name: str, value: object, kinds: Sequence[type | None]) -> str:
-    wanted = {f"{k.__module__.partition('.')[0]} {k.__name__}" for k in kinds if k is not None}
+def _advice(name: str, value: object, kinds: Sequence[type]) -> str:
+    wanted = {f"{k.__module__.partition('.')[0]} {k.__name__}" for k in kinds}
     if "torch Tensor" in wanted and isinstance(value, np.ndarray | list):
         return f": give torch.{'tensor' if isinstance(value, list) else 'from_numpy'}({name})"
     if "numpy Generator" in wanted:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import NoneType
 
 import torch
 from torch import Tensor
@@ -57,7 +58,7 @@ def attend(
     if return_weights and implementation == "fused":
         raise ValueError("the fused kernel never holds the weights: use 'reference' or 'auto'")
     _check(q, k, v)
-    instance("mask", mask, Tensor, ScoreMask, None), instance("bias", bias, Tensor, None)
+    instance("mask", mask, Tensor, ScoreMask, NoneType), instance("bias", bias, Tensor, NoneType)
     T, S = q.shape[-2], k.shape[-2]
     if not isinstance(mask, ScoreMask):
         _check_broadcast((*q.shape[:-1], S), mask=mask, bias=bias)
@@ -100,7 +101,7 @@ def _is_finite(q: Tensor, k: Tensor, mask: ScoreMask) -> bool:
     """
     if q.device.type != "cpu" or torch.compiler.is_compiling():
         return True
-    return mask.finite and bool((q.detach().sum() + k.detach().sum()).isfinite())
+    return mask.finite and math.isfinite((q.detach().sum() + k.detach().sum()).item())
 
 
 def _spread(x: Tensor, q: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import NoneType
 
 from torch import Tensor
 
@@ -55,7 +56,7 @@ class EncoderDecoder(Embedded):
         cache: KVCache | None = None,
     ) -> Tensor:
         """What the head reads, (B, T, D): the logits are model.logits(model.hidden(…))."""
-        if instance("cache", cache, KVCache, None) is not None and cache.length:
+        if instance("cache", cache, KVCache, NoneType) is not None and cache.length:
             encoded, source_mask = cache.source, cache.source_mask
         else:
             encoded = self.encode(source, source_mask)

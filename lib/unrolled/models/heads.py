@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import AbstractContextManager
+from types import NoneType
 
 import torch
 from torch import Tensor, nn
@@ -97,7 +98,7 @@ class MultiHeadAttention(nn.Module):
         """
         if positions is not None and self.rotary is None:
             raise ValueError("positions turn queries and keys by `rotary`; this attention has none")
-        instance("cache", cache, LayerCache, None), flag("return_weights", return_weights)
+        instance("cache", cache, LayerCache, NoneType), flag("return_weights", return_weights)
         is_cross = source is not None
         source = source if is_cross else x
         self._check(x, source, mask)
@@ -128,7 +129,7 @@ class MultiHeadAttention(nn.Module):
 
     def _check(self, x: Tensor, source: Tensor, mask) -> None:
         check_floats(x=x, source=source)
-        instance("mask", mask, Tensor, ScoreMask, None)
+        instance("mask", mask, Tensor, ScoreMask, NoneType)
         for name, given, linear in (("x", x, self.q_proj), ("source", source, self.k_proj)):
             B, width = len(x), linear.in_features
             if given.ndim != 3 or given.shape[::2] != (B, width):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import reduce
+from types import NoneType
 from typing import NamedTuple
 
 import torch
@@ -109,7 +110,7 @@ def prepare(
         return ScoreMask(None, None, True)
     alive, finite = None, True
     if bias is not None and bias.device.type == "cpu" and not torch.compiler.is_compiling():
-        finite = bool(bias.detach().sum().isfinite())
+        finite = math.isfinite(bias.detach().sum().item())
     past = causal_mask(T, S, device=device) if causal and T > 1 else None  # one query sees all
     allowed = combine(past, mask)
     if mask is not None:
@@ -125,7 +126,7 @@ def distances(T: int, S: int | None = None, *, device: Device = None) -> Tensor:
 
     Raises ValueError unless 1 ≤ T ≤ S.
     """
-    instance("device", device, str, torch.device, None)
+    instance("device", device, str, torch.device, NoneType)
     if not torch.compiler.is_compiling():  # where numbers may be symbols
         T, S = whole("T", T, None), whole("S", T if S is None else S, None)
     S = T if S is None else S

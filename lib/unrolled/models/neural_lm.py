@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import NoneType
 
 import torch
 from torch import Tensor, nn
@@ -107,7 +108,7 @@ class NeuralLM(nn.Module):
     def context(self, tokens: Tensor, *, cache: NeuralLMCache | None = None) -> Tensor:
         """x of every position, (B, T, (n − 1)m), from tokens (B, T). Raises as `forward` does."""
         check_ids("tokens", tokens, self.config.vocab_size, 2)
-        instance("cache", cache, NeuralLMCache, None)
+        instance("cache", cache, NeuralLMCache, NoneType)
         T, n_words = tokens.shape[1], self.config.context_length
         if cache is not None:
             tokens = self._continued(tokens, cache)  # (B, S), S ≥ T

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import NoneType
 
 from torch import Tensor, nn
 
@@ -88,7 +89,7 @@ class RecurrentLM(nn.Module):
     def hidden(self, tokens: Tensor, *, cache: RecurrentCache | None = None) -> Tensor:
         """What the head reads, (B, T, ·): model(tokens) is model.logits(model.hidden(tokens))."""
         check_ids("tokens", tokens, self.embedding.num_embeddings, 2)
-        instance("cache", cache, RecurrentCache, None)
+        instance("cache", cache, RecurrentCache, NoneType)
         x = self.dropout(self.embedding(tokens))  # (B, T, D)
         outputs, state = self.recurrent(x, None if cache is None else cache.state)  # (B, T, H)
         if cache is not None:

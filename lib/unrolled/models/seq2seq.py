@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from types import NoneType
 
 import torch
 from torch import Tensor, nn
@@ -74,7 +75,7 @@ class MemoryAttention(nn.Module):
         Raises TypeError for another mask, ValueError for shapes that do not fit.
         """
         check_floats(query=query, memory=memory)
-        instance("keys", keys, Tensor, None)
+        instance("keys", keys, Tensor, NoneType)
         if query.ndim != 3 or memory.ndim != 3 or len(query) != len(memory):
             shapes = f"{tuple(query.shape)} and {tuple(memory.shape)}"
             raise ValueError(f"expected query (B, T, Q) and memory (B, S, M), got {shapes}")
@@ -217,7 +218,7 @@ class Seq2Seq(nn.Module):
         return outputs, _side_by_side(state, self.encoder.n_directions)
 
     def _decode(self, source, target, source_mask, cache) -> tuple[Tensor, Tensor | None]:
-        instance("cache", cache, Seq2SeqCache, None)
+        instance("cache", cache, Seq2SeqCache, NoneType)
         x = self._embed("target", target)
         read = Seq2SeqCache() if cache is None else cache
         begun = self._begin(source, source_mask) if read.state is None else read.fork()

@@ -8,6 +8,7 @@ and D are axes, batch and model width, as everywhere in the book.
 from __future__ import annotations
 
 import math
+from types import NoneType
 from typing import NamedTuple
 
 import torch
@@ -157,7 +158,7 @@ class Mamba(nn.Module):
         reading it at once, down to single positions. Raises ValueError for another shape.
         """
         check_floats(x=x)
-        instance("state", state, SelectiveState, None)
+        instance("state", state, SelectiveState, NoneType)
         if x.ndim != 3 or x.shape[2] != self.in_proj.in_features:
             raise ValueError(f"expected x (B, T, {self.in_proj.in_features}), got {tuple(x.shape)}")
         state = self.new_state(x) if state is None else state

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import NoneType
+
 import torch
 from torch import Tensor, nn
 
@@ -61,7 +63,7 @@ class SelectiveLM(nn.Module):
     def hidden(self, tokens: Tensor, *, cache: RecurrentCache | None = None) -> Tensor:
         """What the head reads, (B, T, D): model(tokens) is model.logits(model.hidden(tokens))."""
         check_ids("tokens", tokens, self.embedding.num_embeddings, 2)
-        instance("cache", cache, RecurrentCache, None)
+        instance("cache", cache, RecurrentCache, NoneType)
         x, before, after = self.embedding(tokens), [None] * len(self.layers), []
         if cache is not None and cache.state is not None:
             before = [SelectiveState(*parts) for parts in zip(*cache.state, strict=True)]

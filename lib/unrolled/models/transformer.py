@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import NoneType
 
 import torch
 from torch import Tensor, nn
@@ -62,7 +63,7 @@ class Stack(nn.Module):
         has and for another shape of a mask.
         """
         check_floats(x=x)
-        instance("cache", cache, KVCache, None)
+        instance("cache", cache, KVCache, NoneType)
         start, T = 0 if cache is None else cache.length, x.shape[1]
         S = start + T
         if (limit := self.config.context_length) < S:
@@ -252,7 +253,7 @@ def initialise(model: nn.Module, config: TransformerConfig) -> None:
 
 def _split(mask: Tensor | None, x: Tensor) -> tuple[Tensor | None, Tensor | None]:
     """(the mask of the tokens of x (B, T, D), the mask with four axes): which of them it is."""
-    if instance("mask", mask, Tensor, None) is None or mask.ndim == 4:
+    if instance("mask", mask, Tensor, NoneType) is None or mask.ndim == 4:
         return None, mask
     if mask.shape != (shape := x.shape[:2]):
         expected = f"a mask of the tokens' shape {tuple(shape)} or with four axes"
