@@ -188,7 +188,6 @@ def test_a_text_that_is_too_short_is_refused_with_the_numbers():
         (np.arange(50.0), r"float64 of shape \(50,\)"),
         (np.arange(50).reshape(5, 10), r"int64 of shape \(5, 10\)"),
         (np.ones(50, bool), r"bool of shape \(50,\)"),
-        ("a text", r"<U6 of shape \(\)"),
     ],
 )
 def test_what_is_no_row_of_integers_is_refused(tokens, given):

@@ -121,15 +121,13 @@ def _test(hint: object) -> Callable[[str, object], object] | None:
     """What an argument with this annotation must pass; None: anything will do."""
     if hint == ArrayLike:
         return _array
-    if typing.get_origin(hint) is np.ndarray:
-        hint = np.ndarray
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        tests = [_test(option) for option in typing.get_args(hint) if option is not type(None)]
+    kind = typing.get_origin(hint) or hint
+    if kind in (typing.Union, types.UnionType):
+        tests = [_test(option) for option in typing.get_args(hint) if option is not types.NoneType]
         optional = len(tests) < len(typing.get_args(hint))
         return None if None in tests else functools.partial(_any, tests, optional)
-    if hint in _TESTS:
-        return _TESTS[hint]
-    kind = typing.get_origin(hint) or hint
+    if kind in _TESTS:
+        return _TESTS[kind]
     if not isinstance(kind, type) or kind is object:
         return None
     if kind is tuple and ... not in typing.get_args(hint) != ():
@@ -148,7 +146,7 @@ def _any(tests: Sequence[Callable], optional: bool, name: str, value: object) ->
             return test(name, value)
         except (TypeError, ValueError) as error:
             errors.append(error)
-    if len(errors) == 1 or any(isinstance(error, ValueError) for error in errors[:1]):
+    if len(errors) == 1 or (errors and isinstance(errors[0], ValueError)):
         raise errors[0]  # the only kind, or the right kind with a value that cannot be
     if errors:
         wanted = (
@@ -182,10 +180,15 @@ def _callable(name: str, value: object) -> None:
         raise TypeError(f"{name} must be a function, got {_told(value)}")
 
 
+def _file(name: str, value: object) -> None:
+    if not (hasattr(value, "read") or hasattr(value, "write")):
+        raise TypeError(f"{name} must be an open file, got {_told(value)}")
+
+
 _TESTS = {
     int: functools.partial(whole, at_least=None), float: real, bool: flag,
     np.ndarray: functools.partial(_array, kinds=(list, tuple)), Callable: _callable,
-    typing.Any: None,
+    typing.BinaryIO: _file, typing.Any: None,
 }  # fmt: skip
 
 

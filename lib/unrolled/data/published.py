@@ -47,8 +47,6 @@ class WordVectors:
     @checked
     def ids(self, words: Sequence[str]) -> NDArray[np.int64]:
         """The rows (n,) of n words; ValueError names the first that is not there."""
-        if isinstance(words, str):
-            raise TypeError(f"words needs a list of words, got the text {words!r}")
         known = _positions(self.words)
         for word in words:
             if word not in known:

@@ -157,7 +157,7 @@ def _check(n: int, low: int, high: int, n_colours: int, negatives: Sequence[str]
         raise ValueError(f"two classes of one size need an even n, got {n}")
     whole("the largest number of pairs", high, whole("the smallest number of pairs", low))
     whole("n_colours", n_colours)
-    if isinstance(negatives, str) or not negatives:
+    if not negatives:
         raise ValueError(f"expected a list of names out of KINDS, got {negatives!r}")
     for kind in negatives:
         pairs, colours = NEEDED_PAIRS.get(one_of("a kind", kind, KINDS), 1), 1 + (kind in COLOURED)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from unrolled.data.batches import IGNORE, Pair, pad
-from unrolled.models.tensors import check_floats, check_ids, check_mask
+from unrolled.models.tensors import check_floats, check_ids
 from unrolled.training.batch_iterator import Batch
 from unrolled.training.evaluate import in_mode
 from unrolled.training.losses import Loss, cross_entropy
@@ -156,7 +156,7 @@ class RewardModel(nn.Module):
         Padding stands on the right. Raises ValueError for a mask of another shape and, on the CPU,
         for padding before a token and a text without one.
         """
-        check_ids("tokens", tokens), check_mask("mask", instance("mask", mask, Tensor))
+        check_ids("tokens", tokens), instance("mask", mask, Tensor)
         if mask.shape != tokens.shape or mask.dtype != torch.bool:
             expected = f"booleans {tuple(tokens.shape)}"
             raise ValueError(f"the mask must be {expected}, got {mask.dtype} {tuple(mask.shape)}")
