@@ -183,7 +183,7 @@ def run(notebooks: dict[str, NotebookNode]) -> tuple[int, dict[str, dict[str, fl
             )
         command = [
             *(COLAB, "-m", "pytest", "-q", "--nbval-lax", "--nbval-current-env"),
-            *("--nbval-cell-timeout=120", "-p", "no:cacheprovider", "-n", "2"),
+            *("--nbval-cell-timeout=600", "-p", "no:cacheprovider", "-n", "2"),
             *("--dist", "loadscope", "--no-loadscope-reorder", "--junitxml=times.xml"),
             *longest_first(Path(f"{stem}.ipynb") for stem in notebooks),
         ]
