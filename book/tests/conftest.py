@@ -1,8 +1,10 @@
 """The built book, served from here under a sub-path and read by one real browser.
 
-A page is visited once in each of three views (desktop, dark, phone); what the tests ask about is
+A page is loaded once and shown in three views (desktop, dark, phone); what the tests ask about is
 noted down during the visit, and what they try by hand they try on the page that is still open. With
 SCREENSHOTS=1 in the environment a picture of each goes to `screenshots/`, for a person to look at.
+
+A busy machine is no failure: a test waits for what is to be, as long as that takes.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import contextlib
 import functools
 import gzip
 import http.server
+import math
 import os
 import re
 import shutil
@@ -33,8 +36,13 @@ FLAGS = (
     " --disable-background-networking --disable-component-update --disable-sync"
 )
 # Tens of thousands of elements would take axe minutes: of the coloured words in code each colour is
-# looked at three times, and of a formula what a screen reader meets, the text of its hidden MathML.
+# looked at three times, of a formula what a screen reader meets, the text of its hidden MathML, and
+# of a drawing that is an image its name. The drawings come back when axe has done.
 THIN = """() => {
+  window.drawings = [...document.querySelectorAll("svg[role=img]")].map(
+    e => [e, [...e.childNodes]]);
+  for (const [drawing] of drawings)
+    drawing.replaceChildren(...drawing.querySelectorAll(":scope > title"));
   document.querySelectorAll("mjx-math").forEach(math => math.replaceChildren());
   document.querySelectorAll("mjx-assistive-mml math").forEach(m => m.textContent = m.textContent);
   const seen = {};
@@ -43,35 +51,61 @@ THIN = """() => {
     if (seen[word.className] > 3) word.replaceWith(...word.childNodes);
   }
 }"""
+DRAW_AGAIN = "() => drawings.forEach(([drawing, parts]) => drawing.replaceChildren(...parts))"
 # The contrast of a text takes axe 2 ms. Of texts that look alike, on the same ground, in elements
-# of one kind, three are looked at; of what a reader fills in, all.
-LOOK = """() => {
-  const ground = new Map(), seen = {};
+# of one kind, three are looked at, on whatever page and in whatever view they come first.
+LOOK = """known => {
+  const ground = new Map(), before = new Set(known), seen = {};
   for (const e of document.querySelectorAll("*")) {
-    const s = getComputedStyle(e);
-    const own = [s.backgroundColor, s.backgroundImage, s.opacity, s.filter, s.position].join();
-    ground.set(e, `${ground.get(e.parentNode) ?? ""}/${own}`);
+    const s = getComputedStyle(e), above = e.parentElement && getComputedStyle(e.parentElement);
+    const lies = ["static", "relative"].includes(s.position) ? "" : s.position;
+    const own = [s.backgroundColor, s.backgroundImage, s.opacity, s.filter, lies].join();
+    const plain = own === "rgba(0, 0, 0, 0),none,1,none,";
+    ground.set(e, (ground.get(e.parentNode) ?? "") + (plain ? "" : `/${own}`));
+    const size = parseFloat(s.fontSize), large = size >= 24 || size > 18.6 && s.fontWeight >= 700;
+    delete e.dataset.look;
     const says = [...e.childNodes].some(n => n.nodeType === Node.TEXT_NODE && n.data.trim());
     if (!says && !e.matches("input, select, textarea") || !e.getClientRects().length) continue;
-    const kind = [e.tagName, e.className, s.color, s.fontSize, s.fontWeight, ground.get(e)].join();
+    const kind = [e.tagName, e.className, s.color, large, s.textDecorationLine, above?.color,
+      ground.get(e)].join();
+    if (before.has(kind)) continue;
     seen[kind] = (seen[kind] || 0) + 1;
-    if (!says || seen[kind] <= 3) e.dataset.look = "";
+    if (seen[kind] <= 3) e.dataset.look = "";
   }
-  axe.configure({rules: [{id: "color-contrast", selector: "[data-look]"}]});
+  axe.configure({rules: [{id: "color-contrast", selector: "[data-look]"},
+    {id: "link-in-text-block", selector: "a[href][data-look]"}]});
+  return Object.keys(seen);
 }"""
-# In the dark only the colours are others than on the desktop.
-RUN_AXE = """view => axe.run(document, {resultTypes: ["violations"], preload: false,
-  ...(view === "dark" ? {runOnly: ["color-contrast", "link-in-text-block"]} : {}),
+COLOURS = ["color-contrast", "link-in-text-block"]
+RUN_AXE = """only => axe.run(document, {
+  resultTypes: ["violations"], preload: false, ...(only && {runOnly: only})
 }).then(r => r.violations)"""
-# Whatever scrolls sideways must be reachable by keyboard; axe sees it only on the whole page.
-STUCK = """() => [...document.querySelectorAll("main *")].filter(e =>
-  e.scrollWidth > e.clientWidth + 1 && e.clientWidth && e.tabIndex < 0 &&
-  ["auto", "scroll"].includes(getComputedStyle(e).overflowX)).map(e => e.outerHTML.slice(0, 90))"""
+# The tags of what this view shows and the ones before it did not: a phone's buttons, say.
+NEWLY_SHOWN = """() => {
+  const all = [...document.querySelectorAll("body :not(mjx-container *)")]
+    .filter(e => e.getClientRects().length);
+  const first = !window.shown, fresh = all.filter(e => !window.shown?.has(e));
+  window.shown = new Set([...(window.shown ?? []), ...all]);
+  return first ? [] : fresh.map(e => e.cloneNode(false).outerHTML);
+}"""
+# Whatever scrolls must be reachable by keyboard; axe sees it only on the whole page. The page mends
+# it a moment after its width has changed.
+STUCK = """async () => {
+  const scrolls = way => ["auto", "scroll"].includes(way);
+  const held = "a, button, input, [tabindex='0']";
+  const stuck = () => [...document.querySelectorAll("main :not(mjx-container *, svg *)")].filter(
+    e => e.tabIndex < 0 && e.clientWidth && (e.scrollWidth > e.clientWidth + 1
+      && scrolls(getComputedStyle(e).overflowX) || e.scrollHeight > e.clientHeight + 1
+      && scrolls(getComputedStyle(e).overflowY) && !e.querySelector(held)));
+  for (let n = 0; n < 50 && stuck().length; n++) await new Promise(r => setTimeout(r, 100));
+  return stuck().map(e => e.outerHTML.slice(0, 90));
+}"""
 # Code and outputs that a desktop shows only in part; what is folded does not count. The address in
 # the first cell is as long as it is.
 CUT = """() => [...document.querySelectorAll("main pre")].slice(1).filter(e =>
   !e.closest("details") && e.scrollWidth > e.clientWidth + 1)
   .map(e => e.textContent.slice(0, 60))"""
+PATIENCE = 180_000  # milliseconds, for what takes one on a quiet machine
 VIEWS = {
     "desktop": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},
     "dark": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"},
@@ -87,14 +121,15 @@ def pages() -> list[str]:
 
 @dataclass
 class Visit:
-    """What was seen on one page in one view."""
+    """What was seen on one page, in all views."""
 
     path: str
     requests: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)  # console errors and uncaught exceptions
     violations: list[str] = field(default_factory=list)  # axe-core
     math_errors: list[str] = field(default_factory=list)
-    width: int = 0  # of the document, in pixels
+    too_wide: list[str] = field(default_factory=list)  # the views in which it scrolls sideways
+    newly_shown: dict[str, set[str]] = field(default_factory=dict)  # tags, by view
     cut: list[str] = field(default_factory=list)  # the beginnings of blocks that scroll sideways
 
     @property
@@ -160,24 +195,18 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests of a page one after the other in one worker, which visits it once; big ones first.
-
-    Tests that belong to no page come last, together unless they have a group of their own.
+    """All tests of a page one after the other in one worker, which visits it once; so are the tests
+    of a file that belong to no page. Files first, then pages by their size: short ones end evenly.
     """
+    sizes = {name: (SITE / name).stat().st_size for name in pages()}
 
-    def page(item: pytest.Item) -> str:
+    def group(item: pytest.Item) -> str:
         name = item.callspec.params.get("name", "") if hasattr(item, "callspec") else ""
-        return name if name in found else "others"
+        return name if name in sizes else item.path.stem
 
-    found = pages()
-    items.sort(key=lambda item: (-_size(page(item)), page(item)))
+    items.sort(key=lambda item: (-sizes.get(group(item), math.inf), group(item)))
     for item in items:
-        if not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group(page(item)))
-
-
-def _size(name: str) -> int:
-    return (SITE / name).stat().st_size if name != "others" else 0
+        item.add_marker(pytest.mark.xdist_group(group(item)))
 
 
 @contextlib.contextmanager
@@ -211,79 +240,130 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def tabs(browser: Browser) -> Iterator[dict[str, Page]]:
-    """One tab for each view."""
-    contexts = {view: browser.new_context(**options) for view, options in VIEWS.items()}
-    for context in contexts.values():  # no page comes from what another left (see test_offline.py)
-        context.add_init_script("delete Navigator.prototype.serviceWorker")
-    yield {view: context.new_page() for view, context in contexts.items()}
-    for context in contexts.values():
-        context.close()
+def tab(browser: Browser) -> Iterator[Page]:
+    """The tab in which all pages are read."""
+    context = browser.new_context(**VIEWS["desktop"])
+    context.set_default_timeout(PATIENCE)
+    # No page comes from what another left (see test_offline.py).
+    context.add_init_script("delete Navigator.prototype.serviceWorker")
+    yield context.new_page()
+    context.close()
+
+
+SHOWN = """scheme => matchMedia(`(prefers-color-scheme: ${scheme})`).matches &&
+  [scheme, undefined].includes(document.documentElement.dataset.theme)"""
+AT_REST = """document.getAnimations().filter(a => a instanceof CSSTransition)
+  .forEach(a => a.finish())"""  # or a colour would be one on its way
+
+
+def show(tab: Page, view: str) -> None:
+    """Turn the tab into another view, as a reader turns a window or a theme, without loading."""
+    size, scheme = VIEWS[view]["viewport"], VIEWS[view]["color_scheme"]
+    if tab.viewport_size != size:
+        tab.set_viewport_size(size)
+    if not tab.evaluate(SHOWN, scheme):
+        tab.emulate_media(color_scheme=scheme)
+        tab.wait_for_function(SHOWN, arg=scheme)
+    tab.evaluate(AT_REST)
 
 
 @pytest.fixture(scope="session")
-def open_page(tabs: dict[str, Page], address: str) -> Callable[..., Page]:
+def open_page(tab: Page, address: str) -> Callable[..., Page]:
     """Open a path of the book in a view, with all formulas set.
 
     again=False: the page as the test before left it, where it is still open.
     """
 
     def go(path: str, view: str = "desktop", *, again: bool = True) -> Page:
-        tab = tabs[view]
-        if not again and tab.url == f"{address}/{path}":
-            return tab
-        tab.goto(f"{address}/{path}", wait_until="load")
-        tab.evaluate("window.MathJax?.startup?.promise")
-        tab.evaluate("document.fonts.ready.then(() => 0)")
+        if again or tab.url != f"{address}/{path}":
+            tab.goto("about:blank")  # what another page still asks for is not this one's
+            show(tab, view)
+            tab.goto(f"{address}/{path}", wait_until="load")
+            tab.evaluate("window.MathJax?.startup?.promise")
+            tab.evaluate("document.fonts.ready.then(() => 0)")
+        show(tab, view)
         return tab
 
     return go
 
 
+@contextlib.contextmanager
+def noted(tab: Page, seen: Visit) -> Iterator[None]:
+    """Note down what the tab asks for and complains of."""
+    note = {
+        "request": lambda request: seen.requests.append(request.url),
+        "pageerror": lambda error: seen.complaints.append(str(error)),
+        "response": lambda response: (
+            response.status >= 400 and seen.complaints.append(f"{response.status} {response.url}")
+        ),
+        "console": lambda message: (
+            message.type in {"error", "warning"} and seen.complaints.append(message.text)
+        ),
+    }
+    for event, listener in note.items():
+        tab.on(event, listener)
+    yield
+    for event, listener in note.items():
+        tab.remove_listener(event, listener)
+
+
+def measured(tab: Page, view: str, seen: Visit) -> None:
+    """Note down what of the whole page depends on its width."""
+    show(tab, view)
+    if tab.evaluate("document.documentElement.scrollWidth") > VIEWS[view]["viewport"]["width"]:
+        seen.too_wide.append(view)
+    if view == "desktop":
+        seen.cut = tab.evaluate(CUT)
+    seen.newly_shown[view] = set(tab.evaluate(NEWLY_SHOWN))
+    seen.violations += [f"{view}: no keyboard can scroll {part}" for part in tab.evaluate(STUCK)]
+
+
+def pictured(tab: Page, view: str, path: str) -> None:
+    show(tab, view)
+    picture = f"{path.removesuffix('.html').replace('/', '-')}-{view}.jpg"
+    tab.screenshot(path=SCREENSHOTS / picture, quality=80, full_page=True)
+
+
+def violations(tab: Page, view: str, seen: Visit, looked_at: set[str]) -> Iterator[str]:
+    """What axe finds that it has not been asked in another view, or on another page."""
+    show(tab, view)
+    texts, shown = set(tab.evaluate(LOOK, [*looked_at])), seen.newly_shown.get(view, set())
+    whole = view == "desktop" or shown - looked_at
+    looked_at |= texts | shown
+    if not whole and not texts:
+        return
+    tab.evaluate(STUCK)  # until the page has settled
+    for violation in tab.evaluate(RUN_AXE, None if whole else COLOURS):
+        nodes = violation["nodes"]
+        if violation["id"] == "empty-table-header":  # axe does not read MathML, readers do
+            nodes = [n for n in nodes if not tab.query_selector(f"{n['target'][0]} math")]
+        if nodes:
+            where = "; ".join(str(node["target"]) for node in nodes[:4])
+            yield f"{view}: {violation['id']}: {violation['help']} at {where}"
+
+
 @pytest.fixture(scope="session")
-def visit(tabs: dict[str, Page], open_page: Callable[..., Page]) -> Callable[[str, str], Visit]:
-    """The visit to a page in a view; paid for once."""
+def visit(tab: Page, open_page: Callable[..., Page]) -> Callable[..., Visit]:
+    """The visit to a page, loaded in one view and looked at in all; paid for once."""
+    looked_at: set[str] = set()
 
     @functools.cache
-    def of(path: str, view: str) -> Visit:
+    def of(path: str, loaded: str) -> Visit:
         seen = Visit(path)
-        tab = tabs[view]
-        tab.goto("about:blank")  # what another page still asks for is not this one's
-        note = {
-            "request": lambda request: seen.requests.append(request.url),
-            "pageerror": lambda error: seen.complaints.append(str(error)),
-            "response": lambda response: (
-                response.status >= 400
-                and seen.complaints.append(f"{response.status} {response.url}")
-            ),
-            "console": lambda message: (
-                message.type in {"error", "warning"} and seen.complaints.append(message.text)
-            ),
-        }
-        for event, listener in note.items():
-            tab.on(event, listener)
-        open_page(path, view)
-        seen.math_errors = tab.evaluate(
-            "[...document.querySelectorAll('mjx-merror')].map(e => e.textContent)"
-        )
-        seen.width = tab.evaluate("document.documentElement.scrollWidth")
-        seen.cut = tab.evaluate(CUT)
-        seen.violations = [f"no keyboard can scroll {part}" for part in tab.evaluate(STUCK)]
-        if os.environ.get("SCREENSHOTS") == "1":
-            picture = f"{path.removesuffix('.html').replace('/', '-')}-{view}.jpg"
-            tab.screenshot(path=SCREENSHOTS / picture, quality=80, full_page=True)
-        tab.add_script_tag(path=AXE)
-        tab.evaluate(THIN)
-        tab.evaluate(LOOK)
-        for violation in tab.evaluate(RUN_AXE, view):
-            nodes = violation["nodes"]
-            if violation["id"] == "empty-table-header":  # axe does not read MathML, readers do
-                nodes = [n for n in nodes if not tab.query_selector(f"{n['target'][0]} math")]
-            if nodes:
-                where = "; ".join(str(node["target"]) for node in nodes[:4])
-                seen.violations.append(f"{violation['id']}: {violation['help']} at {where}")
-        for event, listener in note.items():
-            tab.remove_listener(event, listener)
+        with noted(tab, seen):
+            open_page(path, loaded)
+            seen.math_errors = tab.evaluate(
+                "[...document.querySelectorAll('mjx-merror')].map(e => e.textContent)"
+            )
+            for view in VIEWS if os.environ.get("SCREENSHOTS") == "1" else ():
+                pictured(tab, view, path)
+            for view in ("desktop", "phone"):  # the dark has the desktop's width
+                measured(tab, view, seen)
+            tab.add_script_tag(path=AXE)
+            tab.evaluate(THIN)
+            for view in VIEWS:
+                seen.violations += violations(tab, view, seen, looked_at)
+            tab.evaluate(DRAW_AGAIN)
         return seen
 
     return of
