@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -132,7 +133,9 @@ def test_an_answer_ends_where_it_stops(template):
     assert template.decode([template.ask, *answer[:2]]) == "⟨ask⟩Fi"
 
 
-def test_a_row_for_the_base_and_each_kind_of_target():
+def test_a_row_for_the_base_and_each_kind_of_target(monkeypatch):
+    monkeypatch.setattr(instructions, "N_NEW", 5)
+    monkeypatch.setattr(instructions, "text_nats", partial(instructions.text_nats, n=2))
     result = instructions.run(seeds=(0,), n_steps=1, lrs=(1e-3,), n_asked=1)
     rows = json.loads(json.dumps(result))["metrics"]["rows"]
     assert [r["targets"] for r in rows] == ["base", *instructions.TARGETS]

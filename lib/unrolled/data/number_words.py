@@ -43,6 +43,7 @@ UNITS = "ein eine eins zwei drei vier fünf sechs sieben acht neun zehn elf zwö
 TENS = "zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig"
 SCALES = "und hundert tausend Million Millionen Milliarde Milliarden"
 MORPHEMES = tuple(f"{UNITS} {TENS} {SCALES}".split())
+_LONGEST = re.compile("|".join(sorted(MORPHEMES, key=len, reverse=True)))
 
 
 @checked
@@ -76,13 +77,13 @@ def morphemes(word: str) -> tuple[str, ...]:
 
     Raises ValueError where none fits.
     """
-    pieces = []
-    while word:
-        fitting = [m for m in MORPHEMES if word.startswith(m)]
-        if not fitting:
-            raise ValueError(f"no morpheme begins {word!r}")
-        pieces.append(max(fitting, key=len))
-        word = word.removeprefix(pieces[-1])
+    pieces, at = [], 0
+    while at < len(word):
+        found = _LONGEST.match(word, at)
+        if not found:
+            raise ValueError(f"no morpheme begins {word[at:]!r}")
+        pieces.append(found[0])
+        at = found.end()
     return tuple(pieces)
 
 
@@ -156,33 +157,31 @@ def numbers(
     """
     one_of("the split", split, SPLITS)
     if one_of("by", by, ("number", "length")) == "length":
-        return tuple(n for n in _drawn() if _length(n) in LENGTHS[split] and _length(n) in digits)
-    return tuple(n for n in _dealt_out()[split] if _length(n) in digits)
+        return tuple(n for d in LENGTHS[split] if d in digits for n in _drawn(d))
+    lengths = (d for d in range(1, MAX_DIGITS + 1) if d in digits)
+    return tuple(n for d in lengths for n in _dealt_out(d)[split])
 
 
 @cache
-def _dealt_out() -> dict[str, tuple[int, ...]]:
-    """The numbers of each split, in order: asked for at every length, and hashed once."""
+def _dealt_out(digits: int) -> dict[str, list[int]]:
+    """The book's numbers of this length by their split."""
     dealt: dict[str, list[int]] = {split: [] for split in SPLITS}
-    for n in _drawn():
+    for n in _drawn(digits):
         dealt[split_of(n)].append(n)
-    return {split: tuple(found) for split, found in dealt.items()}
-
-
-def _length(n: int) -> int:
-    return len(str(n))
+    return dealt
 
 
 @cache
-def _drawn() -> tuple[int, ...]:
-    """All numbers of the book, by a rule that no generator's version can change."""
-    found = set(range(1, 1000))
-    for digits in range(4, MAX_DIGITS + 1):
-        low = 10 ** (digits - 1)
-        for i in range(PER_LENGTH):
-            drawn = hashlib.sha256(f"{digits} digits, number {i}".encode()).digest()
-            found.add(low + int.from_bytes(drawn[:16]) % (9 * low))
-    return tuple(sorted(found))
+def _drawn(digits: int) -> list[int]:
+    """The book's numbers of this length, by a rule that no generator's version can change."""
+    low = 10 ** (digits - 1)
+    if digits < 4:
+        return [*range(low, 10 * low)]
+    found = set()
+    for i in range(PER_LENGTH):
+        drawn = hashlib.sha256(f"{digits} digits, number {i}".encode()).digest()
+        found.add(low + int.from_bytes(drawn[:16]) % (9 * low))
+    return sorted(found)
 
 
 @cache

@@ -316,20 +316,22 @@ def _find_causes(exercise, calls, outcomes, expected, planned) -> list[str]:
     right, mine = (_columns(exercise, found, names) for found in (expected, outcomes))
     tolerances = [call.tolerance for call in calls]
 
-    def differ(some: dict[str, list[Outcome]], others: dict[str, list[Outcome]]) -> set[str]:
+    def agree(some: dict[str, list[Outcome]], others: dict[str, list[Outcome]]) -> set[str]:
         def same(name: str) -> bool:
             trio = zip(some[name], others[name], tolerances, strict=True)
             return all(_same(a, b, tol, exercise.is_value) for a, b, tol in trio)
 
-        return {name for name in right if not same(name)}
+        return {name for name in some if same(name)}
 
     for name in [name for name in names if any(map(_is_open, mine[name]))]:
         del right[name]
-    failing, partly = differ(mine, right), []
+    failing, partly = right.keys() - agree(right, mine), []
+    wrong = {name: mine[name] for name in failing}
     for mistake, found in planned.items():
         theirs = _columns(exercise, found, names)
-        slips = differ(theirs, right)
-        if slips and not slips & differ(mine, theirs):
+        shared = agree(wrong, theirs)  # few mistakes share a part, and the rest is soon known
+        slips = shared and right.keys() - agree(right, theirs)
+        if slips and slips <= shared:
             if slips == failing:
                 return [f"Likely cause: {mistake}."]
             partly.append((mistake, slips))
