@@ -229,13 +229,7 @@ GOOD = [
     (skipgram.sample, dict(cumulative=floats(3), size=(2,), generator=GENERATOR)),
     # models: the engine
     (autograd.Tensor, dict(data=[1.0, 2.0])),
-    (autograd.topological_order, dict(root=TENSOR)),
-    (autograd.elementwise, dict(formula="a", f=np.exp)),
-    (autograd.power, dict(a=TENSOR, n=2)),
     (autograd.matmul, dict(a=TENSOR, b=np.ones(3))),
-    (autograd.sum, dict(a=TENSOR, axis=0)),
-    (autograd.broadcast_to, dict(a=TENSOR, shape=(5, 2, 3))),
-    (autograd.log_softmax, dict(a=TENSOR)),
     (gradcheck.numerical_jacobian, dict(f=np.sum, x=np.ones(3), eps=1e-6)),
     (gradcheck.gradcheck, dict(f=np.sum, x=np.ones(3), grad=np.ones(3), eps=1e-6, tolerance=1e-6)),
     # models: recurrent
@@ -442,7 +436,8 @@ GOOD = [
 ]  # fmt: skip
 
 # Public, but not called by readers with arguments of their own: what the library makes and hands
-# out (results, caches, states), and the parts of which the callables above are made.
+# out (results, caches, states), the parts of which the callables above are made, and operations of
+# chapter 7's engine, which has promised to stay within 150 lines.
 PARTS = """
     Padded CopyLines Corpus Pairs WordVectors Tagged Parentheses Copy Architecture ScoreMask Routing
     NeuralLMCache RecurrentCache Seq2SeqCache SelectiveState Quantised CountLevel Layout Report
@@ -451,8 +446,9 @@ PARTS = """
     generators fork_rng in_mode recording launch method_for device join shard to_jsonable combine
     Cell MinimalGatedCell hidden detach select project update initial_state new_* Embedded make_*
     initialise copy_block load_* load read* save* try_writing lecture all_sentences analogy_pairs
-    names vocabulary nf4_levels adapters unmerge remove_lora routings gather reshape backward T
-    add sub mul div exp log tanh relu sigmoid followers context_rows ngram_* concatenate states
+    names vocabulary nf4_levels adapters unmerge remove_lora routings gather reshape backward
+    add sub mul div exp log tanh relu sigmoid power sum broadcast_to log_softmax elementwise
+    topological_order followers context_rows ngram_* concatenate states
     encode logits forward fork detach draw probs penalise uses_bf16 to_dict replace as_torch
     reward_loss bucket route quantised of_block source cast_for_products
 """.split()
@@ -462,7 +458,7 @@ LEGITIMATE = {
     "0": (
         "nothing at all, or a bound that is allowed",
         "*.n_merges random_names.n copy_task.delay *.eos NGram.discount *.n_tokens *.smoothing "
-        "*.power power.n Tensor.data gradcheck.tolerance *.forget_bias *dropout *.init_std *.eps "
+        "*.power Tensor.data gradcheck.tolerance *.forget_bias *dropout *.init_std *.eps "
         "*.norm_eps prefix_mask.prefix sinusoidal.positions with_balance.coefficient printed.count "
         "FitConfig.momentum FitConfig.weight_decay *.min_lr_ratio FitConfig.checkpoint_seconds "
         "*.warmup_steps Law.floor bits.nats *.mean_nats *.total_nats evaluate.overlap *.n_new "
@@ -470,12 +466,12 @@ LEGITIMATE = {
     ),
     "-1": (
         "a number that may be negative",
-        "pad.pad_id svd_vectors.power Tensor.data power.n sum.axis *.forget_bias printed.count "
+        "pad.pad_id svd_vectors.power Tensor.data *.forget_bias printed.count "
         "bits.nats *_penalty beam_search.alpha penalise_counts.*",
     ),
     "2.5": (
         "a number like any other",
-        "*.alpha *.negatives *.power *.epsilon *.threshold *.lr Tensor.data power.n *.eps "
+        "*.alpha *.negatives *.power *.epsilon *.threshold *.lr Tensor.data *.eps numerical_jacobian.x "
         "*.tolerance *.forget_bias *.init_std *.norm_eps *.scale *.base *.rope_theta "
         "*.capacity_factor *.coefficient *.weight_decay *.grad_clip *.checkpoint_seconds Law.* "
         "*_penalty *.temperature *.theta penalise_counts.* *.beta",

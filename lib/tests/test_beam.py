@@ -274,7 +274,6 @@ def test_the_ways_to_stop_differ_on_these_models(pair):
     """So the test above can tell them apart."""
     sums = [search(pair[0], 1.0, early).scores.sum() for early in (True, False, "never")]
     assert sums[0] < sums[1] < sums[2]
-    assert search(pair[0], 1.0, 1).scores.sum() == sums[0]  # 1 is True
     assert (search(pair[0], 0.0, False).lengths < 13).any()
 
 
@@ -321,7 +320,6 @@ def test_where_there_are_fewer_texts_than_beams_the_rest_have_no_probability():
         ({"divisor": "n"}, ValueError, r"divisor must be one of n\*\*alpha, .*, got 'n'"),
         ({"early_stopping": "always"}, ValueError, "one of True, False, never, got 'always'"),
         ({"stop": V}, ValueError, r"stop must be ids below 7, got \[7\]"),
-        ({"prompt": [PROMPT[0]]}, TypeError, r"prompt must be a tensor \(B, T\), got list"),
         ({"prompt": PROMPT[0]}, ValueError, r"prompt must be \(B, T\)"),
         ({"model": nn.Identity()}, TypeError, r"Identity has no new_cache\(\)"),
     ],

@@ -118,8 +118,6 @@ def test_what_is_not_there_is_named():
         start(torch.empty(3, 5), "he", distribution="cauchy")
     with pytest.raises(ValueError, match="mode must be one of"):
         start_std((3, 5), "he", mode="")
-    with pytest.raises(ValueError, match="scheme must be one of"):
-        start_std((3, 5), ["he"])
     with pytest.raises(ValueError, match="inputs must be at least 1, got 0"):
         start_std((3, 0), "he")
     with pytest.raises(TypeError, match="outputs must be an integer, got '3'"):

@@ -111,7 +111,6 @@ def test_it_comes_back_on_the_device_of_its_prompt(device):
     ("change", "error", "message"),
     [
         ({"prompt": PROMPT.expand(2, 2)}, ValueError, r"prompt must be one, \(1, T\), got .*2, 2"),
-        ({"prompt": [1]}, ValueError, r"prompt must be one, \(1, T\), got \[1\]"),
         ({"n_new": 7}, ValueError, r"2 \+ 7 tokens do not fit into the context of 7"),
         ({"n_new": 0}, ValueError, "n_new must be at least 1, got 0"),
         ({"stop": V}, ValueError, "stop must be ids below 5"),

@@ -416,7 +416,7 @@ def test_a_high_order_mle_model_copies_its_text():
     ("arguments", "message"),
     [
         (dict(order=0), "order must be at least 1 and at most 3, got 0"),
-        (dict(order=10**30), "order must be at least 1 and at most 3"),
+        (dict(order=10**9), "order must be at least 1 and at most 3"),
         (dict(vocab_size=0), "vocab_size must be at least 1, got 0"),
         (dict(smoothing="katz"), "mle, additive, absolute, kneser-ney, got 'katz'"),
         (dict(smoothing="mle", alpha=1.0), "alpha goes with"),
@@ -424,7 +424,7 @@ def test_a_high_order_mle_model_copies_its_text():
         (dict(smoothing="additive", alpha=np.nan), "alpha must be finite"),
         (dict(smoothing="additive", discount=0.5), "discount goes with"),
         (dict(smoothing="absolute", discount=1.5), "at least 0 and at most 1, got 1.5"),
-        (dict(smoothing="absolute", discount=np.nan), "a discount must be finite"),
+        (dict(smoothing="absolute", discount=np.nan), "discount must be finite"),
         (dict(smoothing="kneser-ney", discount=(0.1, 0.2)), "one number or 3, got 2"),
         (dict(smoothing="absolute", modified=True), "modified=True goes with"),
         (dict(sequences=np.array([0, 1, 3])), "the id 3, expected 0 … 2"),

@@ -425,7 +425,7 @@ def test_parameters_are_as_many_as_the_formula_says():
         (lambda: model(None, "previous"), ValueError, "needs an attention"),
         (lambda: model(hidden_size=5), ValueError, "must be even, got 5"),
         (lambda: model(cell="rnn"), ValueError, "cell must be one of"),
-        (lambda: model()(SOURCE[0], TARGET), ValueError, r"source must be \(B, n\)"),
+        (lambda: model()(SOURCE[0], TARGET), ValueError, r"source must be \(B, T\)"),
         (lambda: model()(SOURCE, TARGET + 11), IndexError, "target must lie between 0 and 10"),
         (lambda: model()(SOURCE, TARGET, ~MASK), ValueError, "True up to a sequence's end"),
         (lambda: model()(SOURCE, TARGET, return_weights=True), ValueError, "no attention"),

@@ -10,8 +10,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unrolled.validate import checked
-
 
 class Tensor:
     """A read-only float64 copy of data (real numbers, else TypeError) that knows its parents."""
@@ -44,7 +42,6 @@ class Tensor:
                 parent.grad += grad  # a value used twice collects from both uses
 
 
-@checked
 def topological_order(root: Tensor) -> list[Tensor]:
     """All tensors that root came from, parents first; a loop, so a graph may be of any depth."""
     order, stack = {}, [root]
@@ -56,7 +53,6 @@ def topological_order(root: Tensor) -> list[Tensor]:
     return list(order)
 
 
-@checked
 def elementwise(formula: str, f: Callable, *slopes: Callable) -> Callable[..., Tensor]:
     """Operation y = f(a, …) on entries; its Jacobians are diagonal, so each vjp is g · slope."""
 
@@ -84,7 +80,6 @@ relu = elementwise("max(a, 0)", lambda a: np.maximum(a, 0), lambda a, y: a > 0)
 sigmoid = elementwise("1/(1 + e⁻ᵃ)", lambda a: (1 + np.tanh(a / 2)) / 2, lambda a, y: y * (1 - y))
 
 
-@checked
 def power(a: Tensor, n: float) -> Tensor:
     """aⁿ, entry by entry, for a plain number n."""
     return elementwise("aⁿ", lambda a: a ** float(n), lambda a, y: n and n * a ** (n - 1))(a)
@@ -104,14 +99,12 @@ def matmul(a: Tensor | ArrayLike, b: Tensor | ArrayLike) -> Tensor:
     return Tensor(a.value @ b.value, (a, b), vjp)
 
 
-@checked
 def sum(a: Tensor, axis: int | None = None) -> Tensor:
     """The sum over one axis, which disappears, or over all entries."""
     total = a.value.sum(axis, keepdims=True)
     return Tensor(total.squeeze(axis), (a,), lambda g: (g.reshape(total.shape) * np.ones(a.shape),))
 
 
-@checked
 def broadcast_to(a: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Copies of a along new leading axes and axes of length 1; the gradient sums over them."""
     value = np.broadcast_to(a.value, shape)
@@ -138,7 +131,6 @@ def gather(a: Tensor, *ids: ArrayLike) -> Tensor:
     return Tensor(a.value[ids], (a,), vjp)
 
 
-@checked
 def log_softmax(a: Tensor) -> Tensor:
     """a − ln Σ eᵃ over the last axis; the maximum is taken off first, so nothing overflows."""
     shifted = a.value - a.value.max(axis=-1, keepdims=True)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from unrolled.validate import array, checked, real
 
@@ -35,7 +36,7 @@ class Report:
 
 @checked
 def numerical_jacobian(
-    f: Callable[[np.ndarray], np.ndarray | float], x: np.ndarray, eps: float = 1e-6
+    f: Callable[[np.ndarray], np.ndarray | float], x: ArrayLike, eps: float = 1e-6
 ) -> np.ndarray:
     """Jacobian of f at x by central differences: J[o, i] = (f(x + εeᵢ)[o] − f(x − εeᵢ)[o]) / 2ε.
 
@@ -64,8 +65,8 @@ def numerical_jacobian(
 @checked
 def gradcheck(
     f: Callable[[np.ndarray], np.ndarray | float],
-    x: np.ndarray,
-    grad: np.ndarray,
+    x: ArrayLike,
+    grad: ArrayLike,
     *,
     eps: float = 1e-6,
     tolerance: float = 1e-6,

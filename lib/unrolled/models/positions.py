@@ -28,7 +28,8 @@ def sinusoidal(positions: int | Tensor, d_model: int, *, base: float = 10_000.0)
     """
     if whole("d_model", d_model, at_least=2) % 2:
         raise ValueError(f"expected an even d_model, got {d_model}")
-    real("base", base, above=0)
+    if not torch.compiler.is_compiling():  # where numbers may be symbols
+        real("base", base, above=0)
     if not isinstance(positions, Tensor):
         positions = torch.arange(whole("positions", positions, 0))
     angles = _angles(positions, d_model, base)

@@ -99,13 +99,14 @@ class Stack(nn.Module):
         if positions is not None:
             if cache is not None:
                 raise ValueError("with a cache positions are counted: leave them out")
-            if self.config.position == "none" and self.config.window is None:
-                raise ValueError("positions given, but the configuration has position='none'")
-            check_ids("positions", positions, self.config.context_length)
+            instance("positions", positions, Tensor)
             if positions.shape not in (x.shape[1:2], x.shape[:2]) or positions.dtype != torch.int64:
                 expected = f"int64 ({x.shape[1]},) or {tuple(x.shape[:2])}"
                 got = f"{positions.dtype} {tuple(positions.shape)}"
                 raise ValueError(f"positions must be {expected}, got {got}")
+            check_ids("positions", positions, self.config.context_length)
+            if self.config.position == "none" and self.config.window is None:
+                raise ValueError("positions given, but the configuration has position='none'")
             return positions, positions
         start = 0 if cache is None else cache.length
         keys = torch.arange(start + x.shape[1], device=x.device)

@@ -72,8 +72,6 @@ def beam_search(
     divide = DIVISORS[one_of("divisor", divisor, DIVISORS)]
     alpha = real("alpha", alpha, -100, 100)
     one_of("early_stopping", early_stopping, (True, False, "never"))
-    if not isinstance(prompt, Tensor):
-        raise TypeError(f"prompt must be a tensor (B, T), got {type(prompt).__name__}")
     check_prompts(prompt)
     whole("n_new", n_new)
     (B, T), device = prompt.shape, prompt.device

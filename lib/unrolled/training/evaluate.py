@@ -94,8 +94,8 @@ def evaluate(
     Raises ValueError for impossible lengths.
     """
     tokens = check_ids(tokens, 0, LARGEST, "tokens", 1)
-    whole("n_bytes", n_bytes)
     n = whole("the number of tokens", len(tokens))
+    whole("n_bytes", n_bytes)
     whole("batch_size", batch_size)
     whole("overlap", overlap, 0, whole("context_length", context_length) - 1)
     inputs = np.concatenate([[start], tokens[:-1]])

@@ -49,8 +49,8 @@ def exact_mode(
     was reached after max_reads; ValueError and TypeError for arguments that do not fit.
     Source: Stahlberg & Byrne (2019), who search depth-first.
     """
-    if not isinstance(prompt, Tensor) or len(check_prompts(prompt)) != 1:
-        raise ValueError(f"prompt must be one, (1, T), got {getattr(prompt, 'shape', prompt)}")
+    if len(check_prompts(prompt)) != 1:
+        raise ValueError(f"prompt must be one, (1, T), got {tuple(prompt.shape)}")
     T, stops = prompt.shape[1], stop_ids(stop)
     reader = Reader(model, cache=cache, source=source, source_mask=source_mask)
     if reader.limit is not None and T + whole("n_new", n_new) - 1 > reader.limit:

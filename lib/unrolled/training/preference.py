@@ -7,7 +7,7 @@ and with what `dpo_objective` gives.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -69,7 +69,7 @@ def sequence_log_probs(model: nn.Module, inputs: Tensor, targets: Tensor) -> Ten
     inputs, targets: int64 (…, T), targets `IGNORE` where they do not count, padding on the right;
     the model gives logits of its next tokens. Raises as `cross_entropy` does.
     """
-    instance("model", model, nn.Module), check_ids("inputs", inputs), check_ids("targets", targets)
+    instance("model", model, Callable), check_ids("inputs", inputs), check_ids("targets", targets)
     if inputs.shape != targets.shape:
         shapes = f"{tuple(inputs.shape)} and {tuple(targets.shape)}"
         raise ValueError(f"inputs and targets must have one shape, got {shapes}")

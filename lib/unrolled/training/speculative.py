@@ -47,8 +47,8 @@ def speculate(
     a cache that cannot be cropped, and as `generate` does. Source: Leviathan, Kalman & Matias
     (2023), algorithm 1.
     """
-    if not isinstance(prompt, Tensor) or len(check_prompts(prompt)) != 1:
-        raise ValueError(f"prompt must be one, (1, T), got {getattr(prompt, 'shape', prompt)}")
+    if len(check_prompts(prompt)) != 1:
+        raise ValueError(f"prompt must be one, (1, T), got {tuple(prompt.shape)}")
     T, text = prompt.shape[1], prompt.long()
     end, n_ahead = T + whole("n_new", n_new, 0), whole("n_ahead", n_ahead)
     sampling = Sampling(**sampling)
