@@ -471,8 +471,9 @@ LEGITIMATE = {
     ),
     "2.5": (
         "a number like any other",
-        "*.alpha *.negatives *.power *.epsilon *.threshold *.lr Tensor.data *.eps numerical_jacobian.x "
-        "*.tolerance *.forget_bias *.init_std *.norm_eps *.scale *.base *.rope_theta "
+        "*.alpha *.negatives *.power *.epsilon *.threshold *.lr Tensor.data *.eps "
+        "numerical_jacobian.x *.tolerance *.forget_bias *.init_std *.norm_eps *.scale *.base "
+        "*.rope_theta "
         "*.capacity_factor *.coefficient *.weight_decay *.grad_clip *.checkpoint_seconds Law.* "
         "*_penalty *.temperature *.theta penalise_counts.* *.beta",
     ),
