@@ -70,7 +70,7 @@ def run(tmp_path_factory):
         notebook = new_notebook(cells=[new_code_cell("x = 1"), new_code_cell(source)])
         nbformat.write(notebook, folder / f"{name}.ipynb")
     command = [sys.executable, "-m", "pytest", "-q", "--nbval", "--nbval-current-env", "-n", "1"]
-    command += ["--dist", "loadscope", "-p", "book.tools.verify.cpu", "--cpu-budget=0.7"]
+    command += ["--dist", "loadscope", "-p", "book.tools.verify.cpu", "--cpu-budget=0.3"]
     command += ["-p", "no:cacheprovider", "--rootdir", str(ROOT), str(folder)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 

@@ -254,7 +254,7 @@ def test_a_draft_is_prepared_executed_and_written_clean(draft, tmp_path):
     path = tmp_path / "90_draft.ipynb"
     notebook = from_text(draft)
     prepare(notebook, path)
-    seconds = execute(notebook, tmp_path, timeout=60)
+    seconds = execute(notebook, tmp_path, timeout=600)
     assert write(notebook, path)
     assert not write(read(path), path), "clean is idempotent"
     stored = read(path)
@@ -271,7 +271,7 @@ def test_an_error_stops_the_run(draft, tmp_path):
     draft.write_text(DRAFT.replace("sqrt(2)", "sqrt(-2)"), encoding="utf-8")
     notebook = from_text(draft)
     with pytest.raises(CellExecutionError, match="ValueError"):
-        execute(notebook, tmp_path, timeout=60)
+        execute(notebook, tmp_path, timeout=600)
 
 
 def test_neighbouring_pieces_of_one_stream_are_joined():

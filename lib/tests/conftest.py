@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from unrolled.data import corpora
 
-settings.register_profile("patient", deadline=None)  # a busy machine is no failure
+# A busy machine is no failure: neither a slow example nor examples that are slow to draw.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
 

@@ -220,7 +220,7 @@ def test_a_kill_at_any_moment_leaves_a_whole_file(tmp_path):
         env=os.environ | {"OMP_NUM_THREADS": "1"},  # a fork must not inherit a pool of threads
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     unfinished, seen = map(int, done.stdout.split())

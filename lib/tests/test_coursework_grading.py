@@ -714,7 +714,7 @@ def test_the_packed_autograder_runs_as_on_gradescope(syllabus, tmp_path):
         cwd=root,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     data = json.loads((root / "results" / "results.json").read_text())

@@ -466,7 +466,8 @@ def test_in_a_notebook(monkeypatch, static):
         "explore(draw, alt='{n}', n=[1, 2])",
     )
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
-    nbclient.NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
+    client = nbclient.NotebookClient(notebook, timeout=600, startup_timeout=600)
+    client.execute()
     shown, moved = ([dict(output) for output in cell.outputs] for cell in notebook.cells[1:])
     assert [output["output_type"] for output in shown + moved] == ["display_data"] * 2
     assert "<svg" in shown[0]["data"]["text/html"]
