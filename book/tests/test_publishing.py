@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 import yaml
-from conftest import ROOT, SITE, base, pages
+from conftest import ROOT, SITE, base, pages, show
 from PIL import Image
 from playwright.sync_api import expect
 
@@ -201,8 +201,9 @@ def test_without_a_whole_history_there_are_no_days(history, tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize("lost", ["nothing.html", "chapters/nothing", "a/b/c/d/"])
-def test_the_page_for_a_wrong_address_is_whole_at_any_depth(lost, tabs, address):
-    tab, missed = tabs["desktop"], []
+def test_the_page_for_a_wrong_address_is_whole_at_any_depth(lost, tab, address):
+    show(tab, "desktop")
+    missed = []
     note = lambda answer: answer.status >= 400 and missed.append(urlsplit(answer.url).path)  # noqa: E731
     tab.on("response", note)
     tab.goto(f"{address}/{lost}")
@@ -214,8 +215,8 @@ def test_the_page_for_a_wrong_address_is_whole_at_any_depth(lost, tabs, address)
     expect(tab).to_have_url(f"{address}/index.html")
 
 
-def test_a_wrong_address_is_searched_from(tabs, address):
-    tab = tabs["desktop"]
+def test_a_wrong_address_is_searched_from(tab, address):
+    show(tab, "desktop")
     tab.goto(f"{address}/a/b/c")
     tab.keyboard.press("Control+k")
     tab.keyboard.type("perplexity")
