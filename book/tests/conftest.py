@@ -25,6 +25,7 @@ from urllib.parse import unquote, urlsplit
 
 import axe_playwright_python
 import pytest
+from bs4 import BeautifulSoup
 from playwright.sync_api import Browser, Page, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -141,11 +142,11 @@ class Visit:
     def kilobytes(self) -> float:
         """What travels, gzipped; 1 kB = 1000 bytes. Without the fonts of formulas, some 130 kB that
         the pages share: how many have come when the visit ends is a matter of timing."""
-        return sum(_weight(path) for path in self.files if path.suffix != ".woff") / 1000
+        return sum(weight(path) for path in self.files if path.suffix != ".woff") / 1000
 
 
 @functools.cache
-def _weight(path: Path) -> int:
+def weight(path: Path) -> int:
     body = path.read_bytes()
     return len(body) if path.suffix in {".woff", ".woff2", ".png", ".webp"} else len(
         gzip.compress(body, 6)
@@ -194,6 +195,35 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
             super().handle()
 
 
+class Plain(Quiet):
+    """Without what sets formulas: half of a chapter's loading, for tests that need none."""
+
+    def translate_path(self, path: str) -> str:
+        return os.devnull if "/mathjax/" in path else super().translate_path(path)
+
+
+def until(page: Page, holds: str, arg: object = None) -> None:
+    """Wait until a promise holds; Playwright's `wait_for_function` takes any promise for true."""
+    page.evaluate(
+        f"""async arg => {{
+          const holds = {holds}, end = performance.now() + {PATIENCE};
+          while (!await holds(arg)) {{
+            if (performance.now() > end) throw new Error(`it never came to hold: ${{holds}}`);
+            await new Promise(again => setTimeout(again, 100));
+          }}
+        }}""",
+        arg,
+    )
+
+
+@functools.lru_cache(maxsize=2)
+def soup(name: str) -> BeautifulSoup:
+    """The page's elements, without what is in scripts, drawings and code: most of its length."""
+    text = (SITE / name).read_text("utf8")
+    text = re.sub(r"(<(script|svg|pre)\b[^>]*>).*?</\2>", r"\1</\2>", text, flags=re.DOTALL)
+    return BeautifulSoup(text, "html.parser")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """All tests of a page one after the other in one worker, which visits it once; so are the tests
     of a file that belong to no page. Files first, then pages by their size: short ones end evenly.
@@ -225,6 +255,13 @@ def address() -> Iterator[str]:
     if not (SITE / "search.html").exists():
         pytest.fail(f"no built book in {SITE}; build it with: make html")
     with served() as at:
+        yield at
+
+
+@pytest.fixture(scope="session")
+def plain() -> Iterator[str]:
+    """The address of the book without its formulas."""
+    with served(Plain) as at:
         yield at
 
 
@@ -268,17 +305,18 @@ def show(tab: Page, view: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def open_page(tab: Page, address: str) -> Callable[..., Page]:
-    """Open a path of the book in a view, with all formulas set.
+def open_page(tab: Page, address: str, plain: str) -> Callable[..., Page]:
+    """Open a path of the book in a view, with all formulas set, or with none.
 
     again=False: the page as the test before left it, where it is still open.
     """
 
-    def go(path: str, view: str = "desktop", *, again: bool = True) -> Page:
-        if again or tab.url != f"{address}/{path}":
+    def go(path: str, view: str = "desktop", *, again: bool = True, formulas: bool = True) -> Page:
+        url = f"{address if formulas else plain}/{path}"
+        if again or tab.url != url:
             tab.goto("about:blank")  # what another page still asks for is not this one's
             show(tab, view)
-            tab.goto(f"{address}/{path}", wait_until="load")
+            tab.goto(url, wait_until="load")
             tab.evaluate("window.MathJax?.startup?.promise")
             tab.evaluate("document.fonts.ready.then(() => 0)")
         show(tab, view)

@@ -8,8 +8,7 @@ import re
 
 import pytest
 import yaml
-from bs4 import BeautifulSoup
-from conftest import ROOT, SITE, base, pages
+from conftest import ROOT, SITE, base, pages, soup
 from PIL import Image
 
 from book.tools.notebooks import published, read
@@ -19,11 +18,6 @@ PAGES = pages()
 CHAPTERS = [name for name in PAGES if name.startswith("chapters/")]
 FIGURES = "figure.u-explore, figure.u-figure, .cell_output img"
 CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text("utf8"))
-
-
-@functools.cache
-def soup(name: str) -> BeautifulSoup:
-    return BeautifulSoup((SITE / name).read_text("utf8"), "html.parser")
 
 
 @functools.cache
@@ -164,21 +158,31 @@ def test_no_figure_is_a_white_slab_on_a_dark_page(name, open_page):
         assert bright < 0.15, f"{bright:.0%} of a figure is nearly white"
 
 
+# What stays on paper of a page: moving figures without a drawing, and controls.
+PRINTED = """() => {
+  const seen = all => [...document.querySelectorAll(all)].filter(e => e.checkVisibility());
+  const figures = [...document.querySelectorAll(".u-explore")];
+  const still = f => f.querySelector(".u-still > *") ?? f.querySelector(".u-frame > *");
+  return {
+    blank: figures.filter(f => !still(f)?.getClientRects().length).length,
+    controls: seen(".u-explore :is(input, button), .bd-header-article, .bd-sidebar")
+      .filter(e => e.getClientRects().length).map(e => e.outerHTML.slice(0, 90)),
+    paper: getComputedStyle(document.body).backgroundColor,
+  };
+}"""
+
+
 @pytest.mark.parametrize("name", having(r'class="[^"]*\bu-explore\b'))
 def test_print_has_the_still_and_no_controls(name, open_page):
     page = open_page(name, "dark", again=False)
     page.emulate_media(media="print")
     try:
-        for figure in page.query_selector_all(".u-explore"):
-            still = figure.query_selector(".u-still > *") or figure.query_selector(".u-frame > *")
-            assert still.is_visible()
-            assert not [c for c in figure.query_selector_all("input, button") if c.is_visible()]
-        assert not page.is_visible(".bd-header-article")
-        assert not page.is_visible(".bd-sidebar")
-        paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
-        assert paper in {"rgb(255, 255, 255)", "rgba(0, 0, 0, 0)"}, "paper is white"
+        printed = page.evaluate(PRINTED)
     finally:
         page.emulate_media(media="screen")
+    assert printed["blank"] == 0, "a figure without its still"
+    assert printed["controls"] == []
+    assert printed["paper"] in {"rgb(255, 255, 255)", "rgba(0, 0, 0, 0)"}, "paper is white"
 
 
 def test_search_finds(open_page):

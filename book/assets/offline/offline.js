@@ -10,12 +10,17 @@
   if (!workers) return;
   const first = !workers.controller;
   const place = new URL("../../sw.js", document.currentScript.src);
-  // The worker has not seen this page load if it begins with it: let it see that once more.
+  // The worker has not seen this page load if it begins with it: let it see that once more, also
+  // what is still on its way.
   workers.addEventListener("controllerchange", () => {
     if (!first) return;
-    const asked = performance.getEntriesByType("resource").map((entry) => entry.name);
-    for (const url of new Set([location.href, ...asked]))
-      if (url.startsWith(location.origin)) fetch(url).then((file) => file.blob()).catch(() => {});
+    const now = performance.now();
+    const again = (url) => url.startsWith(location.origin) &&
+      fetch(url).then((file) => file.blob()).catch(() => {});
+    again(location.href);
+    new PerformanceObserver((list) => {
+      for (const { name, startTime } of list.getEntries()) if (startTime < now) again(name);
+    }).observe({ type: "resource", buffered: true });
   }, { once: true });
   addEventListener("load", () => workers.register(place).catch(() => {}));
 })();

@@ -23,7 +23,7 @@ from .build import build
 _native = ctypes.CDLL(str(build()), mode=ctypes.RTLD_GLOBAL)
 import torch  # noqa: E402
 
-for _name in ("held", "peak", "kernels"):
+for _name in ("held", "peak"):
     getattr(_native, f"emulated_{_name}").restype = ctypes.c_int64
 _Callback = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
 
@@ -55,11 +55,6 @@ class Waits:
 
     def __exit__(self, *_: object) -> None:
         _native.emulated_on_wait(None)
-
-
-def kernels() -> int:
-    """How many operations have run on the device: about what a GPU would launch without fusion."""
-    return _native.emulated_kernels()
 
 
 class _Nothing:

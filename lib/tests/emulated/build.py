@@ -18,7 +18,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).with_name("device.cpp")
 BUILT = Path(__file__).parents[3] / "_build" / "emulated"
-VERSIONS = ("2.13.",)  # of torch, whose inner functions the source calls
+VERSION = "2.13."  # of torch, whose inner functions the source calls
 
 
 class Unavailable(RuntimeError):
@@ -57,8 +57,8 @@ def torch_folder() -> Path:
         raise Unavailable(f"the emulated GPU is for Linux; this is {platform.system()}")
     spec, version = importlib.util.find_spec("torch"), metadata.version("torch")
     folder = Path(spec.submodule_search_locations[0])
-    if not version.startswith(VERSIONS):
-        raise Unavailable(f"the emulated GPU is for torch {VERSIONS[0]}x; this is torch {version}")
+    if not version.startswith(VERSION):
+        raise Unavailable(f"the emulated GPU is for torch {VERSION}x; this is torch {version}")
     if any((folder / "lib").glob("libtorch_cuda*")):
         raise Unavailable(f"torch {version} here is built with CUDA, which wants a real GPU")
     if shutil.which("g++") is None:

@@ -26,13 +26,14 @@ def check_mask(name: str, mask: Tensor | None) -> None:
 
 
 def check_ids(name: str, ids: Tensor, n: int | None = None, ndim: int | None = None) -> None:
-    """TypeError for what is no tensor of int64 or int32, ValueError for another number of axes than
-    ndim, and on a CPU IndexError unless 0 ≤ ids < n.
+    """ValueError for another number of axes than ndim, TypeError for what is no tensor of int64 or
+    int32, and on a CPU IndexError unless 0 ≤ ids < n.
     """
-    if instance(name, ids, Tensor).dtype not in (torch.int64, torch.int32):
-        raise TypeError(f"{name} must be ids of int64, got {ids.dtype}")
+    instance(name, ids, Tensor)
     if ndim is not None and ids.ndim != ndim:
         raise ValueError(f"{name} must be (B, T), got shape {tuple(ids.shape)}")
+    if ids.dtype not in (torch.int64, torch.int32):
+        raise TypeError(f"{name} must be ids of int64, got {ids.dtype}")
     if n is None or ids.device.type != "cpu" or not ids.numel() or torch.compiler.is_compiling():
         return
     low, high = (int(end) for end in ids.aminmax())

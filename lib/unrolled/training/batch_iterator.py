@@ -69,7 +69,7 @@ class BatchIterator:
     def skip(self, n: int) -> None:
         """Leave n batches out; they are not moved to the device."""
         for _ in range(n):
-            self.ahead.popleft() if self.ahead else next(self.passes)
+            self.draw() if self.ahead else next(self.passes)
 
     def _passes(self, batches: Iterable) -> Iterator[tuple[tuple, bool]]:
         while True:
