@@ -216,7 +216,7 @@ test-wheel: .venv/.ready ## Build wheel and source archive into _build/dist, ins
 
 .PHONY: test-browser
 test-browser: .venv/.ready html browser ## The built book in a real browser, and its Python in node (SCREENSHOTS=1: pictures)
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder book/tests
+	$(BIN)/python -m pytest -q -n 2 --no-loadscope-reorder book/tests
 
 .PHONY: check-links
 check-links: .venv/.ready ## Ask whether the book's links to other sites still lead anywhere (needs the internet)

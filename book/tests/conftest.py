@@ -27,6 +27,8 @@ import axe_playwright_python
 import pytest
 from bs4 import BeautifulSoup
 from playwright.sync_api import Browser, Page, sync_playwright
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = Path(os.environ.get("BOOK_HTML", ROOT / "_build" / "html"))
@@ -224,19 +226,29 @@ def soup(name: str) -> BeautifulSoup:
     return BeautifulSoup(text, "html.parser")
 
 
+def group(nodeid: str) -> str:
+    """The page that a test is about, or the test's file."""
+    about = re.search(r"[\[-]([\w/.]+\.html)", nodeid)
+    return about[1] if about and (SITE / about[1]).is_file() else nodeid.partition("::")[0]
+
+
+class ByPage(LoadScopeScheduling):
+    """All tests of a page run one after the other in one worker, which visits it once; so do the
+    tests of a file that belong to no page."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByPage:
+    return ByPage(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests of a page one after the other in one worker, which visits it once; so are the tests
-    of a file that belong to no page. Files first, then pages by their size: short ones end evenly.
-    """
+    """Files first, then pages by their size: short ones end evenly."""
     sizes = {name: (SITE / name).stat().st_size for name in pages()}
-
-    def group(item: pytest.Item) -> str:
-        name = item.callspec.params.get("name", "") if hasattr(item, "callspec") else ""
-        return name if name in sizes else item.path.stem
-
-    items.sort(key=lambda item: (-sizes.get(group(item), math.inf), group(item)))
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(group(item)))
+    of = {item: group(item.nodeid) for item in items}
+    items.sort(key=lambda item: (-sizes.get(of[item], math.inf), of[item]))
 
 
 @contextlib.contextmanager

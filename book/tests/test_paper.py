@@ -13,7 +13,6 @@ from book.tools.epub.leaves import Leaf, contents, leaves
 from book.tools.paper.__main__ import build
 from book.tools.paper.document import Document, qr
 
-pytestmark = pytest.mark.xdist_group("paper")  # printed once, in one process
 BASE = "https://example.org/book/"
 TWO = {"chapters/01_chain_rule.html", "book/errata.html"}
 
