@@ -163,8 +163,10 @@ PRINTED = """() => {
   const seen = all => [...document.querySelectorAll(all)].filter(e => e.checkVisibility());
   const figures = [...document.querySelectorAll(".u-explore")];
   const still = f => f.querySelector(".u-still > *") ?? f.querySelector(".u-frame > *");
+  const drawn = e => e?.checkVisibility({visibilityProperty: true}) &&
+    e.getBoundingClientRect().width && e.getBoundingClientRect().height;
   return {
-    blank: figures.filter(f => !still(f)?.getClientRects().length).length,
+    blank: figures.filter(f => !drawn(still(f))).length,
     controls: seen(".u-explore :is(input, button), .bd-header-article, .bd-sidebar")
       .filter(e => e.getClientRects().length).map(e => e.outerHTML.slice(0, 90)),
     paper: getComputedStyle(document.body).backgroundColor,

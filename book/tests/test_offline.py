@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import sys
+import threading
 import time
 from typing import ClassVar
 
@@ -36,6 +37,7 @@ class Host(Quiet):
     """As GitHub Pages: a browser may keep each file for ten minutes."""
 
     edits: ClassVar[dict[str, bytes]] = {}  # what it has in place of the built files
+    held: ClassVar[dict[str, threading.Event]] = {}  # what it answers only when that is set
     gone = False  # as for a browser without a network; every request goes through `handle`
 
     def handle(self) -> None:
@@ -44,6 +46,8 @@ class Host(Quiet):
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0].removeprefix(base())
+        if path in self.held:
+            self.held[path].wait(PATIENCE / 1000)
         if path not in self.edits:
             super().do_GET()
             return
@@ -61,7 +65,7 @@ class Host(Quiet):
 @pytest.fixture
 def host():
     """A host of the book, with its address and its edits."""
-    handler = type("Handler", (Host,), {"edits": {}})
+    handler = type("Handler", (Host,), {"edits": {}, "held": {}})
     with served(handler) as handler.address:
         yield handler
 
@@ -103,6 +107,16 @@ def test_a_visited_page_is_whole_without_a_network(reader, host):
     assert page.locator(".u-solve textarea").count() > 3
     lost = [one for one in lost if one[0] != "net::ERR_ABORTED"]  # the reload's own doing
     assert (lost, page.complaints) == ([], [])
+
+
+def test_what_is_still_on_its_way_when_the_worker_comes_is_kept(reader, host):
+    host.held |= {name: threading.Event() for name in ("sw.js", "robots.txt")}
+    reader.goto(f"{host.address}/{CHAPTER}")
+    reader.evaluate("url => { fetch(url) }", f"{host.address}/robots.txt")
+    host.held["sw.js"].set()
+    reader.wait_for_function("navigator.serviceWorker.controller")
+    host.held["robots.txt"].set()
+    until(reader, f"url => {KEPT}.then(urls => urls.includes(url))", f"{host.address}/robots.txt")
 
 
 def test_an_unvisited_page_says_so_in_a_sentence(reader, host):

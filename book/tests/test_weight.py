@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import urljoin
 
 import pytest
-from conftest import PATIENCE, SITE, VIEWS, Quiet, base, file_at, pages, served, show, soup, weight
+from conftest import PATIENCE, SITE, VIEWS, Quiet, base, file_at, pages, served, soup, weight
 
 CHAPTERS = [name for name in pages() if name.startswith("chapters/")]
 HEAVIEST = max(CHAPTERS, key=lambda name: len(gzip.compress((SITE / name).read_bytes(), 1)))
@@ -46,7 +46,6 @@ class Zipped(Quiet):
 
 
 TWO_FRAMES = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
-WEIGHTS = os.environ.get("WEIGHTS")  # a file to which all that is measured is written
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +65,7 @@ def slow(browser):
             )
             session.send("Network.enable")
             session.send("Network.emulateNetworkConditions", LINE)
-            if WEIGHTS:  # the times are of a slow processor, which costs a busy one too much
-                session.send("Emulation.setCPUThrottlingRate", {"rate": CPU})
+            session.send("Emulation.setCPUThrottlingRate", {"rate": CPU})
             page.goto(f"{address}/{name}", wait_until="load")
             page.evaluate("window.MathJax?.startup?.promise")
             page.evaluate("document.fonts.ready.then(() => 0)")
@@ -86,8 +84,8 @@ BUDGET = {"kB": 650, "requests": 40, "shift": 0.05}
 @pytest.mark.parametrize("name", dict.fromkeys([FIRST, HEAVIEST]))
 def test_a_chapter_keeps_its_budget_on_a_slow_line(name, slow):
     seen = slow(name)
-    if WEIGHTS:
-        with Path(WEIGHTS).open("a") as file:
+    if path := os.environ.get("WEIGHTS"):
+        with Path(path).open("a") as file:
             file.write(json.dumps({"page": name} | seen) + "\n")
     over = {what: seen[what] for what, limit in BUDGET.items() if seen[what] > limit}
     assert over == {}
@@ -161,13 +159,14 @@ def test_no_rule_that_a_page_uses_is_left_out(name, lost, open_page, address):
     assert page.evaluate(USED_IN, [f"{address}/{name}", lost]) == []
 
 
-def test_no_rule_is_left_out_that_a_script_makes_a_page_use(lost, open_page):
-    page = open_page("search.html?q=trigram")
+@pytest.mark.parametrize("view", ["desktop", "phone"])
+def test_no_rule_is_left_out_that_a_script_makes_a_page_use(view, lost, open_page):
+    page = open_page("search.html?q=trigram", view)
     page.wait_for_selector("#search-results li a")
     assert page.evaluate(USED, lost) == []
-    page = open_page("book/progress.html")
+    page = open_page("book/progress.html", view)
     assert page.evaluate(USED, lost) == []
-    page = open_page("chapters/01_chain_rule.html?highlight=chain")
+    page = open_page("chapters/01_chain_rule.html?highlight=chain", view)
     page.wait_for_selector(".u-solve textarea")
     assert page.evaluate(USED, lost) == []
     page.keyboard.press("Control+k")
@@ -176,13 +175,11 @@ def test_no_rule_is_left_out_that_a_script_makes_a_page_use(lost, open_page):
     for theme in range(3):
         page.locator(".theme-switch-button >> visible=true").first.click()
         assert page.evaluate(USED, lost) == [], theme
-    for view in ("phone", "desktop"):
-        show(page, view)
-        for side in ("primary", "secondary"):
-            button = page.locator(f"button.{side}-toggle >> visible=true")
-            if button.count():
-                button.first.click()
-                assert page.evaluate(USED, lost) == []
-                page.keyboard.press("Escape")
+    for side in ("primary", "secondary"):
+        button = page.locator(f"button.{side}-toggle >> visible=true")
+        if button.count():
+            button.first.click()
+            assert page.evaluate(USED, lost) == []
+            page.keyboard.press("Escape")
     page.locator("button.copybtn").first.evaluate("b => b.click()")
     assert page.evaluate(USED, lost) == []
