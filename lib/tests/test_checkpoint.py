@@ -329,7 +329,7 @@ def test_checkpoints_are_saved_by_the_clock_and_at_the_end(tmp_path, monkeypatch
         saved.append(contents["step"])
         save(path, contents, **options)
 
-    monkeypatch.setattr("unrolled.training.fit.checkpoints.save", counted)
+    monkeypatch.setattr("unrolled.training._resume.checkpoints.save", counted)
     for seconds, expected in ((0.0, [1, 2, 3, 4, 5]), (1e9, [5])):
         saved.clear()
         config = settings(n_steps=5, checkpoint_seconds=seconds, eval_every=1)

@@ -23,7 +23,7 @@ from unrolled.training.generate import generate
 
 pytestmark = pytest.mark.cuda
 V, B, T, N_STEPS, N_NEW, LAYERS, EXPERTS = 31, 3, 11, 40, 17, 2, 5
-READ = "training/fit.py"  # all losses of 20 steps at once
+READ = "training/_runtime.py"  # all losses of 20 steps at once
 SMALL = dict(
     vocab_size=V, d_model=14, n_layers=LAYERS, n_heads=7, d_ff=13, context_length=64
 )  # fmt: skip

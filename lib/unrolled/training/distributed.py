@@ -13,7 +13,6 @@ same step.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import logging
 import os
@@ -29,18 +28,13 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
-from torch import Tensor
 
-from unrolled.training.batch_iterator import Batch
-from unrolled.training.fit import Trainer, map_tensors
+from unrolled.training.processes import LostError, device, enter, shard
 from unrolled.validate import whole
 
-OWN = ("rng", "cache")  # what each process has for itself; all else is the same in all of them
+__all__ = ["LostError", "device", "launch", "method_for", "shard"]
+
 GRACE = 1.0  # seconds a process that lost the others waits, so that the cause is reported first
-
-
-class LostError(RuntimeError):
-    """A process of a distributed fit is gone."""
 
 
 def launch(
@@ -107,8 +101,8 @@ def _work(rank: int, function: Callable, arguments: tuple, n: int, folder: str, 
     torch.set_num_threads(max(1, torch.get_num_threads() // n))
     names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
     os.environ.update(zip(names, map(str, (rank, rank, n, n)), strict=True))
-    _enter(init_method=f"file://{folder}/group", rank=rank, world_size=n,
-           timeout=timedelta(seconds=timeout))  # fmt: skip
+    enter(init_method=f"file://{folder}/group", rank=rank, world_size=n,
+          timeout=timedelta(seconds=timeout))  # fmt: skip
     dist.all_reduce(torch.zeros(1))  # no process goes on, or ends, before all are connected
     try:
         found = pickle.dumps(function(*arguments))
@@ -123,138 +117,3 @@ def method_for(function: Callable) -> str:
     """How to start: fork a function that only this process knows, as in a notebook; else spawn."""
     interactive = not hasattr(sys.modules["__main__"], "__file__")
     return "fork" if interactive and function.__module__ == "__main__" else "spawn"
-
-
-def device() -> torch.device:
-    """This process's own GPU where there is one for each on this machine, the CPU otherwise."""
-    n = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
-    own = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
-    return own if torch.cuda.device_count() >= n else torch.device("cpu")
-
-
-def _enter(**options: object) -> None:
-    own = device()
-    if own.type == "cuda":
-        torch.cuda.set_device(own)
-    dist.init_process_group("cpu:gloo,cuda:nccl" if own.type == "cuda" else "gloo", **options)
-
-
-def join() -> None:
-    """Enter the group of processes that torchrun has started, unless we are in it."""
-    if not dist.is_initialized():
-        _enter()
-        atexit.register(dist.destroy_process_group)
-
-
-def shard(batch: Batch, rank: int, n_processes: int) -> Batch:
-    """Process `rank`'s rows of a batch: one of n_processes runs of rows.
-
-    Their lengths differ by at most one; some are empty where there are too few rows. Raises
-    ValueError for inputs that do not have a row for each row of the targets.
-    """
-    inputs, targets, weights, _ = batch
-    for x in (*inputs, targets):
-        if x.ndim == 0 or x.shape[:1] != targets.shape[:1]:
-            raise ValueError(
-                f"to be shared, inputs need the targets' rows in their first axis, got "
-                f"{tuple(x.shape)} for targets {tuple(targets.shape)}"
-            )
-    n = len(targets)
-    rows = slice(n * rank // n_processes, n * (rank + 1) // n_processes)
-    weights = None if weights is None else weights[rows]
-    weight = targets[rows].numel() if weights is None else weights.sum()
-    return Batch(tuple(x[rows] for x in inputs), targets[rows], weights, weight)
-
-
-class DistributedTrainer(Trainer):
-    """A Trainer that reads a shard of each batch, and adds up with the other processes."""
-
-    def __init__(self, model, batches, config, loss, valid) -> None:
-        super().__init__(model, batches, config, loss, valid)
-        self.rank, self.n_processes = dist.get_rank(), dist.get_world_size()
-        self.seed = config.seed + 1_000_003 * self.rank  # other masks of dropout
-        self.batches.prefetch(1)  # so that its checksum is there
-        self._compare()
-        with self._contact():
-            for tensor in model.state_dict().values():
-                dist.broadcast(tensor, 0)
-
-    def settings(self) -> dict:
-        return super().settings() | {"processes": self.n_processes}
-
-    def forward(self, batch: Batch, cache: object) -> tuple[Tensor, float | Tensor]:
-        ours = shard(batch, self.rank, self.n_processes)
-        if len(ours.targets) == 0:  # fewer rows than processes
-            return torch.zeros((), device=self.device, requires_grad=True), 0
-        return super().forward(ours, cache)
-
-    def combine(self, totals: list[Tensor], weight: float | Tensor) -> tuple[list, Tensor]:
-        """Σ nats and Σ weight over all processes; the gradients become their sums in place."""
-        found = self._sum(torch.tensor([p.grad is not None for p in self.parameters]).int())
-        trained = [p for p, n in zip(self.parameters, found.tolist(), strict=True) if n]
-        for parameter in trained:
-            if parameter.grad is None:  # only other processes have one
-                parameter.grad = torch.zeros_like(parameter)
-        if trained:
-            flat = self._sum(torch.cat([p.grad.reshape(-1) for p in trained]))  # one message
-            parts = flat.split([p.numel() for p in trained])
-            for parameter, part in zip(trained, parts, strict=True):
-                parameter.grad.copy_(part.view_as(parameter))
-        weight = weight if isinstance(weight, Tensor) else totals[0].new_full((), weight)
-        sums = self._sum(torch.stack([*totals, weight.to(totals[0])]))
-        return [*sums[:-1]], sums[-1]
-
-    def agree(self, stop: bool, save: bool) -> tuple[bool, bool]:
-        """Stop if any process is to stop; save if process 0's clock says so."""
-        stop, save = self._sum(torch.tensor([stop, save and self.rank == 0]).int()).tolist()
-        return stop > 0, save > 0
-
-    def validation_sums(self) -> tuple[float, float]:
-        """Those of all shards, or what process 0 finds."""
-        own = super().validation_sums() if self.rank == 0 or not callable(self.valid) else (0, 0)
-        return tuple(self._sum(torch.tensor(own, dtype=torch.float64)).tolist())
-
-    def contents(self) -> dict:
-        contents = super().contents()
-        everyones = self._gather({x: map_tensors(Tensor.cpu, contents[x]) for x in OWN})
-        return contents | {name: [own[name] for own in everyones] for name in OWN}
-
-    def save(self, path: str | Path) -> None:
-        super().save(path)
-        self._gather(None)  # no process goes on before the file is there
-
-    def restore(self, saved: dict) -> None:
-        super().restore(saved | {name: saved[name][self.rank] for name in OWN})
-
-    def _compare(self) -> None:
-        """Raise ValueError in every process unless all were given the same."""
-        first, *others = self._gather(self.settings())
-        for rank, theirs in enumerate(others, 1):
-            other = {k: x for k, x in first.items() if theirs.get(k) != x}
-            found = ", ".join(f"{k} {theirs.get(k)!r}, not {x!r}" for k, x in other.items())
-            if other:
-                raise ValueError(f"process {rank} was given something else than process 0: {found}")
-
-    def _sum(self, x: Tensor) -> Tensor:
-        """x, made the sum over all processes in place: the same bits in each of them."""
-        with self._contact():
-            dist.all_reduce(x)
-        return x
-
-    def _gather(self, x: object) -> list:
-        """x of every process."""
-        found = [None] * self.n_processes
-        with self._contact():
-            dist.all_gather_object(found, x)
-        return found
-
-    @contextlib.contextmanager
-    def _contact(self) -> Iterator[None]:
-        """Within, what the backend raises becomes a LostError."""
-        try:
-            yield
-        except RuntimeError as error:
-            raise LostError(
-                f"process {self.rank} of {self.n_processes} lost the others at step "
-                f"{self.step + 1} ({error})"
-            ) from error
