@@ -48,9 +48,9 @@ help: ## List the targets
 .PHONY: env
 env: .venv/.ready ## Install everything into .venv
 
-.venv/.ready: requirements.txt requirements.lock lib/pyproject.toml
+.venv/.ready: requirements.txt requirements.lock lib/pyproject.toml book/teaching/pyproject.toml
 	@$(call environment,.venv,requirements)
-	@$(call pip,.venv,--no-deps --no-build-isolation -e ./lib)
+	@$(call pip,.venv,--no-deps --no-build-isolation -e ./lib -e ./book/teaching)
 	@touch $@
 
 .venv-colab/.ready: requirements.txt requirements-colab.lock
@@ -159,14 +159,14 @@ lint: .venv/.ready
 
 .PHONY: test-lib
 test-lib: .venv/.ready sandbox ## Tests of the library
-	$(BIN)/python -m pytest -q -n 2 lib/tests
+	$(BIN)/python -m pytest -q -n 2 lib/tests book/teaching/tests
 
 .PHONY: compiler test-cuda
 compiler:
 	@$(call debian,test-cuda,g++,g++)
 test-cuda: .venv/.ready compiler ## The library's cases for a GPU, on one that is emulated on the CPU
 	@status=0; $(BIN)/python lib/tests/emulated/build.py || status=$$?; if [ $$status = 0 ]; then \
-	  PYTHONPATH=lib/tests $(BIN)/python -m pytest -q -n 2 -p emulated -m cuda lib/tests; \
+	  PYTHONPATH=lib/tests $(BIN)/python -m pytest -q -n 2 -p emulated -m cuda lib/tests book/teaching/tests; \
 	  else test $$status = 3; fi
 
 .PHONY: test-form
@@ -210,7 +210,7 @@ lint-workflows: .venv/.ready node ## Lint what GitHub and Read the Docs read: wo
 	  check citation-file-format CITATION.cff
 
 .PHONY: test-wheel
-test-wheel: .venv/.ready ## Build wheel and source archive into _build/dist, install it in clean environments
+test-wheel: .venv/.ready ## Build the wheels and source archives into _build/dist, install them in clean environments
 	@$(BIN)/python -m book.tools.dist --try
 	@$(BIN)/uv tool run twine==6.2.0 check --strict _build/dist/*
 
@@ -251,12 +251,12 @@ publish: .venv/.ready ## Make a draft a chapter of the book (NAME=03_perplexity)
 .PHONY: coursework
 coursework: .venv/.ready ## Build a course's notebooks for students and teachers (SYLLABUS=, OUT=, ROSTER=)
 	@test -n "$(SYLLABUS)" || { echo "coursework: which course? SYLLABUS=my_course.toml (see book/instructors.md)"; exit 1; }
-	@$(BIN)/python -m unrolled.teaching.coursework build $(SYLLABUS) --out $(or $(OUT),_build/coursework) \
+	@$(BIN)/python -m unrolled_book.coursework build $(SYLLABUS) --out $(or $(OUT),_build/coursework) \
 	  $(if $(ROSTER),--roster $(ROSTER))
 
 .PHONY: results
 results: .venv/.ready ## Run the recorded experiments again (ONLY=ladder_ngram for one), and write the pages made from them
-	@$(BIN)/python -m unrolled.teaching.experiments $(or $(ONLY),all)
+	@$(BIN)/python -m unrolled_book.experiments $(or $(ONLY),all)
 	@$(MAKE) --no-print-directory pages
 
 .PHONY: pages
@@ -291,6 +291,6 @@ release-files: .venv/.ready ## Put what is attached to a release into _build/rel
 
 .PHONY: clean
 clean: ## Remove what the targets above made, environments included
-	rm -rf _build screenshots .venv .venv-colab lib/*.egg-info lib/build
+	rm -rf _build screenshots .venv .venv-colab lib/*.egg-info lib/build book/teaching/*.egg-info book/teaching/build
 	find . -type d \( -name __pycache__ -o -name .ipynb_checkpoints -o -name .pytest_cache \
 	  -o -name .ruff_cache -o -name .hypothesis \) -prune -exec rm -rf {} +

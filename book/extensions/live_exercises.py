@@ -22,7 +22,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.environment import BuildEnvironment
-from unrolled.teaching import exercises
+from unrolled_book import exercises
 
 STATIC = "exercises"  # below _static
 PROGRESS = "book/progress"

@@ -5,8 +5,8 @@ Its last line is the JSON of {exercise: mistakes that pass, or are not told}.
 
 import json
 
-from unrolled.teaching import exercises
-from unrolled.teaching.exercises.engine.marking import mark, planned_outcomes
+from unrolled_book import exercises
+from unrolled_book.exercises.engine.marking import mark, planned_outcomes
 
 
 def untold(name):

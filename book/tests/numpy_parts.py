@@ -23,8 +23,8 @@ from unrolled.data.wordpiece import WordPieceTokenizer
 from unrolled.models import autograd, gradcheck
 from unrolled.models.ngram import NGram
 from unrolled.models.ngram_counts import NGramCounts
-from unrolled.teaching.exercises.engine.wire import encode
 from unrolled.training import scaling, schedule
+from unrolled_book.exercises.engine.wire import encode
 
 CASES = {}
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from unrolled.teaching import exercises
+from unrolled_book import exercises
 
 from book.tools.live import archives, bundle, library, packages, trim
 from book.tools.live.packages import NUMPY, PYODIDE, NoBundle

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from unrolled.teaching import exercises
-from unrolled.teaching.exercises.engine.wire import decode
+from unrolled_book import exercises
+from unrolled_book.exercises.engine.wire import decode
 
 from book.tools.live import bundle, library
 from book.tools.live.bundle import OUT, SITE
@@ -56,11 +56,7 @@ def whole_library() -> str:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         for path in sorted((library.LIB / "unrolled").rglob("*")):
-            if (
-                path.is_file()
-                and path.parent.name != "__pycache__"
-                and "teaching" not in path.parts
-            ):
+            if path.is_file() and path.parent.name != "__pycache__":
                 archive.write(path, path.relative_to(library.LIB))
     text = base64.b64encode(packed.getvalue()).decode("ascii")
     unpack = f"zipfile.ZipFile(io.BytesIO(base64.b64decode({text!r}))).extractall('/{SITE}')"

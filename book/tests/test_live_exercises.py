@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 import pytest
 from conftest import AXE, PATIENCE, SITE, VIEWS, Quiet, file_at, pages, served, show
-from unrolled.teaching import exercises
-from unrolled.teaching.check import examine
+from unrolled_book import exercises
+from unrolled_book.check import examine
 
 CHAPTER = "chapters/01_chain_rule.html"
 SHIFT, BITS = 1, 2  # the places of these exercises on the page
@@ -164,7 +164,7 @@ def test_what_would_end_python_ends_in_a_report(page, body, says):
     [
         "np.isclose = lambda *a, **k: np.array(True)",
         "import json\njson.dumps = lambda *a: '{}'",
-        "from unrolled.teaching.exercises.engine import marking as m\nm.difference = lambda *a: 0",
+        "from unrolled_book.exercises.engine import marking as m\nm.difference = lambda *a: 0",
     ],
     ids=["numpy", "json", "engine"],
 )

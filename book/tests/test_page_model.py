@@ -9,9 +9,9 @@ import pytest
 import torch
 from conftest import SITE
 from unrolled.models.heads import attention_weights
-from unrolled.teaching.moving import page_model
 from unrolled.training.generate import generate
 from unrolled.training.samplers import Sampling
+from unrolled_book.moving import page_model
 
 PAGE = "chapters/20_transformer_lm.html"
 TEXTS = ("", "ROMEO:\nWhat ", "The king, the k")

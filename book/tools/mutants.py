@@ -43,7 +43,6 @@ from pathlib import Path
 from book.tools.notebooks import ROOT
 
 LIBRARY = ("models", "training")
-DEFAULTS = "lib/tests/test_defaults.py"
 APART = ("test_experiments", "test_behaviour", "test_sandbox", "test_package", "test_figures")
 ENOUGH = 60  # seconds of the tests that run the changed statement, the quickest first
 LIMIT, FACTOR = 30, 5  # seconds, and times the usual time: a mutant may run forever
@@ -175,8 +174,9 @@ def run_tests(tree: Path, tests: list[str], *plugins) -> int:
     import pytest
 
     os.chdir(tree)
-    sys.path[:0] = [str(tree / "lib")]
-    os.environ["PYTHONPATH"] = str(tree / "lib")
+    ours = [str(tree / "lib"), str(tree / "book" / "teaching")]
+    sys.path[:0] = ours
+    os.environ["PYTHONPATH"] = os.pathsep.join(ours)
     code = pytest.main(["-q", "-x", "--tb=line", "-p", "no:cacheprovider", *tests], list(plugins))
     import unrolled
 
@@ -299,7 +299,7 @@ def tests_for(mutant: Mutant, original: str, maps: dict) -> tuple[dict[str, floa
     after = [own] if own in files else []
     if not exact:
         after = sorted(files, key=files.get)
-    return exact, after if span else [*after, DEFAULTS]
+    return exact, after
 
 
 def verdict(mutant: Mutant, original: str, tree: Path, maps: dict, work: Path) -> str:
@@ -369,7 +369,7 @@ def of_the_library(size: int, seed: int, only: str, work: Path) -> list[dict]:
 
 def hand_in(exercise, source: str) -> int:
     """1 where the exercise's tests refuse the answer that source defines, 0 where they pass it."""
-    from unrolled.teaching.check import examine
+    from unrolled_book.check import examine
 
     namespace = dict(exercise.names)
     exec(compile(source, "<mutant>", "exec"), namespace)
@@ -378,7 +378,7 @@ def hand_in(exercise, source: str) -> int:
 
 def of_the_exercises(size: int, seed: int, only: str, work: Path) -> list[dict]:
     """Hand in mutants of the solutions as answers; what each was and what its tests said."""
-    from unrolled.teaching import exercises
+    from unrolled_book import exercises
 
     names = [f"{slug}/{name}" for slug, inside in exercises.chapters().items() for name in inside]
     known = {name: exercises.load(name) for name in names if only in name}

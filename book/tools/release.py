@@ -38,6 +38,10 @@ def disagreements(root: Path = ROOT) -> list[str]:
     cited = _value(root / "CITATION.cff", "version")
     if cited != now:
         found.append(f"CITATION.cff has version {cited}, lib/pyproject.toml {now}")
+    teaching = tomllib.loads((root / "book/teaching/pyproject.toml").read_text("utf8"))["project"]
+    if teaching["version"] != now:
+        told = f"book/teaching/pyproject.toml has version {teaching['version']}"
+        found.append(f"{told}, lib/pyproject.toml {now}")
     released = [heading for heading in _headings(root) if heading != UNRELEASED]
     if released and not released[0].startswith(f"## {now} ("):
         found.append(f"CHANGELOG.md's newest release is {released[0]!r}, not '## {now} (date)'")
@@ -86,7 +90,8 @@ def prepare(number: str, root: Path = ROOT, day: datetime.date | None = None) ->
     if not part:
         raise ValueError(f"CHANGELOG.md has no text below '{UNRELEASED}'")
     _write(changes, rf"^{UNRELEASED}$", f"## {number} ({day})")
-    _write(root / "lib" / "pyproject.toml", r'^version = ".*"$', f'version = "{number}"')
+    for folder in ("lib", "book/teaching"):
+        _write(root / folder / "pyproject.toml", r'^version = ".*"$', f'version = "{number}"')
     citation = root / "CITATION.cff"
     _write(citation, r"^date-released: .*\n", "", at_least=0)
     _write(citation, r"^version: .*$", f"version: {number}\ndate-released: {day}")

@@ -13,7 +13,7 @@ def test_of_chapters_that_have_not_changed_the_set_up_cells_run_one_after_the_ot
     notebooks = [read(path) for path in chapter_paths()]
     sources = [cell.source for cell in colab.set_up_cells(notebooks).cells]
     assert len(sources) == len(notebooks)
-    assert all(source.startswith("try:\n    import unrolled") for source in sources)
+    assert all(source.startswith("try:\n    import unrolled_book\n") for source in sources)
 
 
 def test_the_digest_follows_the_code_the_library_and_the_pins(monkeypatch):
@@ -30,19 +30,20 @@ def test_the_digest_follows_the_code_the_library_and_the_pins(monkeypatch):
 
 
 def test_a_chapters_part_of_the_library_is_what_it_imports_and_what_that_imports():
-    code = ["from unrolled.training.fit import fit\nfrom unrolled.teaching.check import check"]
+    code = ["from unrolled.training.fit import fit\nfrom unrolled_book.check import check"]
     files = {
-        str(f.relative_to(colab.LIBRARY))
+        f.relative_to(ROOT).as_posix()
         for f in colab.library_files(CHAPTERS / "07_backprop.ipynb", code)
     }
-    assert {"training/fit.py", "training/checkpoint.py", "teaching/check.py"} <= files
-    assert "teaching/exercises/engine/form.py" in files
-    assert "teaching/exercises/c07_backprop/softmax_vjp.py" in files
+    book = "book/teaching/unrolled_book"
+    library = {f"lib/unrolled/training/{name}.py" for name in ("fit", "checkpoint")}
+    assert library | {f"{book}/check.py", f"{book}/exercises/engine/form.py"} <= files
+    assert f"{book}/exercises/c07_backprop/softmax_vjp.py" in files
     assert not any("c09_rnn" in name or "ngram" in name for name in files)
     drawn = colab.library_files(
-        CHAPTERS / "07_backprop.ipynb", ["import unrolled.teaching.moving.explore"]
+        CHAPTERS / "07_backprop.ipynb", ["import unrolled_book.moving.explore"]
     )
-    assert colab.LIBRARY / "teaching" / "moving" / "explore.js" in drawn
+    assert ROOT / book / "moving" / "explore.js" in drawn
 
 
 def test_the_committed_record_names_chapters_that_are_there():

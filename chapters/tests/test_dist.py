@@ -1,4 +1,4 @@
-"""The library's wheel and source archive hold the package, all of it and nothing else."""
+"""The wheels and source archives hold their package, all of it and nothing else."""
 
 from __future__ import annotations
 
@@ -14,20 +14,26 @@ def archives(tmp_path_factory):
 
 
 def test_the_archives_hold_modules_texts_results_syllabi_styles_and_nothing_else(archives):
-    wanted = dist.expected()
-    for part in ("data/texts/austen.txt.bz2", "results/ladder_ngram.json", "syllabi/", ".css"):
-        assert any(part in name for name in wanted), part
-    for archive in archives:
-        assert dist.complaints(dist.contents(archive), wanted) == []
+    parts = {"unrolled": ("data/texts/austen.txt.bz2",)}
+    parts["unrolled_book"] = ("results/ladder_ngram.json", "syllabi/", ".css")
+    for package, built in archives.items():
+        wanted = dist.expected(package)
+        for part in parts[package]:
+            assert any(part in name for name in wanted), part
+        for archive in built:
+            assert dist.complaints(dist.contents(archive), wanted) == []
+
+
+def test_the_librarys_wheel_holds_nothing_that_teaches(archives):
+    assert not [n for n in dist.contents(archives["unrolled"][0]) if "teach" in n or "book" in n]
 
 
 def test_the_wheel_says_its_version_and_is_described(archives):
-    with zipfile.ZipFile(archives[0]) as wheel:
+    with zipfile.ZipFile(archives["unrolled"][0]) as wheel:
         name = next(name for name in wheel.namelist() if name.endswith("METADATA"))
         text = wheel.read(name).decode("utf8")
     assert f"\nVersion: {release.version()}\n" in text
     assert "\nDescription-Content-Type: text/markdown\n" in text
-    assert "\nProvides-Extra: teaching\n" in text
     assert "# unrolled" in text.split("\n\n", 1)[1]
 
 

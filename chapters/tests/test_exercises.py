@@ -22,10 +22,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from book.tools.notebooks import ROOT, chapter_paths, published, read
-from unrolled.teaching import exercises
-from unrolled.teaching.check import examine
-from unrolled.teaching.exercises.engine.marking import mark, outcomes_of, planned_outcomes
-from unrolled.teaching.exercises.engine.wire import encode
+from unrolled_book import exercises
+from unrolled_book.check import examine
+from unrolled_book.exercises.engine.marking import mark, outcomes_of, planned_outcomes
+from unrolled_book.exercises.engine.wire import encode
 
 FOLDER = Path(os.environ.get("EXERCISES", exercises.HOME))
 SHOWN, LEFT_OUT = exercises.chapters(FOLDER), exercises.chapters(FOLDER, "left_out")
@@ -81,7 +81,7 @@ def test_solution_passes(exercise, seed):
 def test_there_is_a_second_way_to_the_answer(exercise):
     assert exercise.oracle, (
         f"{exercise.name} lacks a cell `# %% oracle` with `def oracle(*args)`, the answer found in "
-        "a way that owes nothing to the solution; see unrolled/teaching/exercises/engine/form.py"
+        "a way that owes nothing to the solution; see unrolled_book/exercises/engine/form.py"
     )
 
 

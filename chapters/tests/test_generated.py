@@ -8,7 +8,7 @@ from contextlib import nullcontext
 import pytest
 from book.tools.generate import fresh, generators, guide
 from book.tools.notebooks import ROOT
-from unrolled.teaching import figures
+from unrolled_book import figures
 
 
 @pytest.mark.stored

@@ -16,8 +16,9 @@ CHANGES = "# Changes\n\nA head.\n\n## Unreleased\n\n- **One.** A thing.\n  More.
 
 @pytest.fixture
 def root(tmp_path):
-    (tmp_path / "lib").mkdir()
-    (tmp_path / "lib" / "pyproject.toml").write_text('[project]\nname = "u"\nversion = "0.1.0"\n')
+    for folder in (tmp_path / "lib", tmp_path / "book" / "teaching"):
+        folder.mkdir(parents=True)
+        (folder / "pyproject.toml").write_text('[project]\nname = "u"\nversion = "0.1.0"\n')
     (tmp_path / "CITATION.cff").write_text("cff-version: 1.2.0\nversion: 0.1.0\nlicense: MIT\n")
     (tmp_path / "CHANGELOG.md").write_text(CHANGES)
     (tmp_path / "_config.yml").write_text("repository:\n  url: https://x.org/y\n  branch: main\n")

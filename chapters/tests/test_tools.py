@@ -29,7 +29,7 @@ from book.tools.notebooks import (
 from book.tools.notebooks.execute import execute, from_text, prepare
 from nbclient.exceptions import CellExecutionError
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-from unrolled.teaching import exercises
+from unrolled_book import exercises
 
 from chapter import Chapter
 from rules import RULES
@@ -209,7 +209,7 @@ def test_a_tag_pins_what_pip_installs_and_nothing_else_and_main_takes_the_pin_aw
         assert address.library_source(config) == NEW + pin
     notebook = new_notebook(cells=[new_code_cell("import math")])
     address.set_bootstrap(notebook, f"{NEW}@v1.0.0")
-    assert f"git+{NEW}@v1.0.0#subdirectory=lib" in notebook.cells[0].source
+    assert f'source = "git+{NEW}@v1.0.0"\n' in notebook.cells[0].source
     address.set_bootstrap(notebook, NEW)
     assert notebook.cells[0].source == address.BOOTSTRAP.format(source=NEW) + "\nimport math"
 

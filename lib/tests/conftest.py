@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import replace
 
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
-from unrolled.data import corpora
 
 # A busy machine is no failure: neither a slow example nor examples that are slow to draw.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -44,44 +42,6 @@ def _seed_and_dtype(request):
     torch.manual_seed(0)
     yield
     torch.set_default_dtype(before)
-
-
-@pytest.fixture
-def house_style():
-    """The book's figures, drawn without a window and closed afterwards."""
-    import matplotlib as mpl
-    import matplotlib.pyplot as plt
-    from unrolled.teaching import figures
-
-    with mpl.rc_context():
-        mpl.use("agg")
-        figures.use_house_style()
-        yield
-    plt.close("all")
-
-
-@pytest.fixture
-def displayed(monkeypatch) -> list[dict]:
-    """What a notebook would display: a bundle of media types for each call."""
-    bundles: list[dict] = []
-    monkeypatch.setattr("IPython.display.display", lambda bundle, raw: bundles.append(bundle))
-    return bundles
-
-
-@pytest.fixture(scope="module")
-def short_texts():
-    """The corpora cut short, for experiments whose form is tested, not their scores."""
-    load = corpora.load
-
-    def cut(name):
-        whole = load(name)
-        return replace(
-            whole, train=whole.train[:300_000], valid=whole.valid[:25_000], test=whole.test[:25_000]
-        )
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(corpora, "load", cut)
-        yield
 
 
 @pytest.fixture(scope="module")

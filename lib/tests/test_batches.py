@@ -17,7 +17,7 @@ from unrolled.data.batches import (
     shuffled_batches,
     targets_at_end,
 )
-from unrolled.teaching.behaviour import BehaviourError, check_shift
+from unrolled_book.behaviour import BehaviourError, check_shift
 
 modest = settings(max_examples=60, deadline=None)
 

@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 import torch
 from unrolled.data import corpora, published
-from unrolled.teaching.experiments import record, trained
 from unrolled.training import checkpoint
 from unrolled.training.fit import FitConfig, fit
+from unrolled_book.experiments import record, trained
 
 MEGABYTE = 2**20
 SMALL, LARGE = {"x": torch.zeros(1000)}, {"x": torch.zeros(500_000)}

@@ -10,7 +10,7 @@ from torch import nn
 from torch.testing import assert_close
 from unrolled.models.recurrent import CELLS
 from unrolled.models.recurrent_lm import RecurrentLM
-from unrolled.teaching.behaviour import check_causal
+from unrolled_book.behaviour import check_causal
 
 V, D, H, B, T = 11, 5, 7, 3, 13
 

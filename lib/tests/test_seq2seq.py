@@ -13,15 +13,15 @@ from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
 from unrolled.models.seq2seq import QUERIES, SCORES, MemoryAttention, Seq2Seq
-from unrolled.teaching.behaviour import (
+from unrolled.training.beam import beam_search
+from unrolled.training.fit import FitConfig, fit
+from unrolled.training.generate import generate
+from unrolled_book.behaviour import (
     BehaviourError,
     check_causal,
     check_permutation,
     check_source,
 )
-from unrolled.training.beam import beam_search
-from unrolled.training.fit import FitConfig, fit
-from unrolled.training.generate import generate
 
 VS, VT, D, H, B, S, T = 13, 11, 5, 6, 3, 7, 4
 KINDS = [(None, "current"), *itertools.product(SCORES, QUERIES)]

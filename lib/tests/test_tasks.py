@@ -14,7 +14,7 @@ from unrolled.data import tagging
 from unrolled.data.batches import IGNORE, pad
 from unrolled.data.parentheses import COLOURED, KINDS, RIGHT_COUNTS, balanced, corrupt, is_balanced
 from unrolled.data.tasks import adversarial, copy_task, parentheses
-from unrolled.teaching.behaviour import check_causal
+from unrolled_book.behaviour import check_causal
 
 modest = settings(max_examples=40, deadline=None)
 each_kind = pytest.mark.parametrize("kind", KINDS)

@@ -25,7 +25,7 @@ from unrolled.models.positions import sinusoidal
 from unrolled.models.pretrained.from_torch import copy_block
 from unrolled.models.transformer import Encoder, Stack, TransformerLM
 from unrolled.models.transformer_config import POSITIONS, PRESETS, TransformerConfig, preset
-from unrolled.teaching.behaviour import (
+from unrolled_book.behaviour import (
     BehaviourError,
     check_batch,
     check_cache,

@@ -1,7 +1,8 @@
 """Unrolled: language models from the chain rule to the Transformer.
 
-The four floors, each importing only from those below it:
-`data` (text, tokens), `models`, `training` (metrics), `teaching` (figures, checks, exercises).
+The three floors, each importing only from those below it:
+`data` (text, tokens), `models`, `training` (fit, evaluate, generate). What teaches and records is
+another package, `unrolled_book`.
 """
 
 

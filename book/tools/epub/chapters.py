@@ -6,7 +6,7 @@ import html
 import re
 
 from bs4 import BeautifulSoup, Tag
-from unrolled.teaching.figures.palette import COLOURS, PALETTE
+from unrolled_book.figures.palette import COLOURS, PALETTE
 
 from book.tools.epub.drawings import Drawing, drawing
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
 from bs4 import Tag
-from unrolled.teaching.figures.palette import COLOURS
+from unrolled_book.figures.palette import COLOURS
 
 SVG = "http://www.w3.org/2000/svg"
 _LINK = "{http://www.w3.org/1999/xlink}href"

@@ -13,9 +13,9 @@ import tomllib
 from functools import cache
 from pathlib import Path
 
-from unrolled.teaching import exercises
-from unrolled.teaching.coursework import personal, syllabus
-from unrolled.teaching.exercises.engine import Exercise
+from unrolled_book import exercises
+from unrolled_book.coursework import personal, syllabus
+from unrolled_book.exercises.engine import Exercise
 
 from book.tools.notebooks import CHAPTERS, ROOT, number, published, read
 

@@ -6,8 +6,8 @@ import matplotlib
 
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
-from unrolled.teaching import figures
-from unrolled.teaching.experiments import ladder
+from unrolled_book import figures
+from unrolled_book.experiments import ladder
 
 from book.tools.notebooks import ROOT
 

@@ -13,8 +13,8 @@ import numpy as np
 from unrolled.data import corpora, tokens
 from unrolled.models.ngram import NGram
 from unrolled.models.ngram_counts import NGramCounts
-from unrolled.teaching import moving
-from unrolled.teaching.moving.embed import embed
+from unrolled_book import moving
+from unrolled_book.moving.embed import embed
 
 from book.tools.notebooks import ROOT
 

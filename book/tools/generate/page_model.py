@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from unrolled.data import corpora
 from unrolled.data.tokens import CharTokenizer
-from unrolled.teaching.experiments import ladder, trained
-from unrolled.teaching.moving import page_model
+from unrolled_book.experiments import ladder, trained
+from unrolled_book.moving import page_model
 
 from book.tools.notebooks import ROOT
 

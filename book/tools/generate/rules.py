@@ -14,7 +14,7 @@ BEGIN, END = "<!-- rules:begin -->", "<!-- rules:end -->"
 TESTS = ROOT / "chapters" / "tests"
 NAMED = {
     "Exercises": TESTS / "test_exercises.py",
-    "The library's house": ROOT / "lib" / "tests" / "test_package.py",
+    "The two packages": ROOT / "book" / "teaching" / "tests" / "test_packages.py",
     "The repository": TESTS / "test_repository.py",
     "Contents": TESTS / "test_contents.py",
 }

@@ -10,12 +10,12 @@ import shutil
 import zipfile
 from pathlib import Path
 
-from unrolled.teaching.exercises.engine import Exercise
+from unrolled_book.exercises.engine import Exercise
 
 from book.tools.live import archives, library, trim
 from book.tools.live.compiler import Compiler
 from book.tools.live.packages import NUMPY, PYODIDE, members
-from book.tools.notebooks import ROOT, chapter_paths
+from book.tools.notebooks import PACKAGES, ROOT, chapter_paths
 
 HERE = Path(__file__).parent
 OUT = ROOT / "_build" / "live"
@@ -76,7 +76,7 @@ def write() -> bool:
 def sources() -> str:
     """A hash of everything that the bundle is made from; the packages of npm by their checksums."""
     digest = hashlib.sha256((PYODIDE.sha512 + NUMPY.sha512).encode())
-    folders = (HERE, library.LIB / "unrolled")
+    folders = (HERE, *(folder / name for name, folder in PACKAGES.items()))
     paths = [p for folder in folders for p in folder.rglob("*") if p.is_file()]
     paths += chapter_paths()  # for what they import
     for path in sorted(path for path in paths if path.parent.name != "__pycache__"):

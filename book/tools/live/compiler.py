@@ -16,9 +16,7 @@ from book.tools.live import archives
 from book.tools.live.packages import CACHE, NoBundle, members
 
 HERE = Path(__file__).parent
-AS_SOURCE = re.compile(
-    r".*/unrolled/teaching/exercises/c\d"
-)  # the engine reads the exercises' text
+AS_SOURCE = re.compile(r".*/unrolled_book/exercises/c\d")  # the engine reads their text
 
 
 class Compiler:

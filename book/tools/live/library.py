@@ -10,18 +10,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from unrolled.teaching import exercises
-from unrolled.teaching.exercises.engine import Exercise
+from unrolled_book import exercises
+from unrolled_book.exercises.engine import Exercise
 
 from book.tools.live.trim import NOT_OF_PYTHON
-from book.tools.notebooks import ROOT, chapter_paths, read
+from book.tools.notebooks import PACKAGES, chapter_paths, read
 
-LIB = ROOT / "lib"
+LIB = PACKAGES["unrolled"]
 TEXTS = "unrolled/data/texts"
 # Packages that an exercise may ask for and the page does not have.
 ABSENT = ("torch", "scipy", "matplotlib", "regex", "sympy", "pandas", "IPython")
 _IMPORT = re.compile(r"(?m)^(?:import|from) (?:[^(\n]*$|[^)]*\)$)")
-ALWAYS = ("unrolled.teaching.check",)  # what live_reader imports
+ALWAYS = ("unrolled_book.check",)  # what live_reader imports
 
 
 def book() -> dict[str, Exercise]:
@@ -69,7 +69,7 @@ def imports(chapter: str, bundled: Collection[str]) -> dict[str, Any]:
 
 def _there(name: str, bundled: Collection[str]) -> bool:
     if name.startswith("unrolled"):
-        return str(_path(name).relative_to(LIB)) in bundled
+        return _place(_path(name)) in bundled
     top = name.partition(".")[0]
     return top == "numpy" or (
         top in sys.stdlib_module_names and top != "lzma" and not NOT_OF_PYTHON.match(f"{top}.py")
@@ -81,10 +81,10 @@ def modules(here: list[Exercise]) -> dict[str, bytes]:
     names = _closed(ALWAYS)
     for exercise in here:
         names |= {name for name in _needed(exercise) if name.startswith("unrolled")}
-        names.add(f"unrolled.teaching.exercises.{exercise.chapter}")
+        names.add(f"unrolled_book.exercises.{exercise.chapter}")
     paths = {_path(part) for name in names for part in _parents(name)} - {None}
     paths |= {exercise.path for exercise in here}
-    return {str(path.relative_to(LIB)): path.read_bytes() for path in paths}
+    return {_place(path): path.read_bytes() for path in paths}
 
 
 def _needed(exercise: Exercise) -> set[str]:
@@ -131,6 +131,12 @@ def _imported(tree: ast.AST, *, inside: bool = False) -> Iterator[str]:
             yield from _imported(node, inside=inside)
 
 
+def _place(path: Path) -> str:
+    """A file's path in its package, as it is imported: unrolled_book/check.py."""
+    home = next(folder for folder in PACKAGES.values() if path.is_relative_to(folder))
+    return path.relative_to(home).as_posix()
+
+
 def _parents(name: str) -> list[str]:
     parts = name.split(".")
     return [".".join(parts[: n + 1]) for n in range(len(parts))]
@@ -138,7 +144,8 @@ def _parents(name: str) -> list[str]:
 
 def _path(name: str) -> Path | None:
     """The library's file of a module; None for a name that is none of its."""
-    if not name.startswith("unrolled"):
+    top = name.partition(".")[0]
+    if top not in PACKAGES:
         return None
-    base = LIB.joinpath(*name.split("."))
+    base = PACKAGES[top].joinpath(*name.split("."))
     return next((p for p in (base.with_suffix(".py"), base / "__init__.py") if p.exists()), None)

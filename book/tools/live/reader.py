@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from unrolled.teaching import exercises
-from unrolled.teaching.check import examine as _examine
-from unrolled.teaching.exercises.engine import Exercise
-from unrolled.teaching.exercises.engine.marking import Report
+from unrolled_book import exercises
+from unrolled_book.check import examine as _examine
+from unrolled_book.exercises.engine import Exercise
+from unrolled_book.exercises.engine.marking import Report
 
 LONGEST = 20_000  # characters of what the reader's code prints
 FILE = "<your answer>"
@@ -28,8 +28,8 @@ IN_COLAB = ("matplotlib", "pandas", "regex", "scipy", "sklearn", "sympy", "torch
 _JUDGES = {
     name: module
     for name, module in sys.modules.items()
-    if name in ("builtins", "json", "math", "numpy", "re", "unrolled.teaching.check")
-    or name.startswith("unrolled.teaching.exercises.engine")
+    if name in ("builtins", "json", "math", "numpy", "re", "unrolled_book.check")
+    or name.startswith("unrolled_book.exercises.engine")
 }
 _dumps = json.dumps
 _IMPORTS = json.loads(Path(__file__).with_name("live_imports.json").read_text(encoding="utf-8"))

@@ -14,6 +14,8 @@ from nbformat import NotebookNode
 from book.tools.notebooks.links import ROOT, short, whole
 
 CHAPTERS = ROOT / "chapters"
+# The two packages, and where they lie.
+PACKAGES = {"unrolled": ROOT / "lib", "unrolled_book": ROOT / "book" / "teaching"}
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python", "pygments_lexer": "ipython3"},

@@ -6,8 +6,8 @@
 A notebook holds it in its bootstrap, the top of its first code cell, and in its links to sources
 and terms (see `links`). In README.md, the page on using the book, the library's own page and its
 `coursework/address.py` every link that holds the old address is rewritten; the old one is that of
-the file's `git clone` line. CITATION.cff and the library's pyproject.toml have it in a line of
-their own.
+the file's `git clone` line. CITATION.cff and both pyproject.toml have it in a line of their
+own.
 
 The branch `main` is nobody's pin: a reader on Colab gets the library of that day. On the commit of
 a release the branch is its tag, v1.0.0, and the bootstraps install the library of that tag.
@@ -28,15 +28,18 @@ from book.tools.notebooks import ROOT, chapter_paths, read, whole_text, write
 
 BOOTSTRAP = """\
 try:
-    import unrolled
+    import unrolled_book
 except ModuleNotFoundError:  # on Colab, or away from the book's repository
-    %pip install --quiet "unrolled[teaching] @ git+{source}#subdirectory=lib"
+    source = "git+{source}"
+    %pip install --quiet {{source}}#subdirectory=lib {{source}}#subdirectory=book/teaching
 """
-_WRITTEN = re.compile(r"\Atry:\n    import unrolled\b.*?#subdirectory=lib\"\n*", re.DOTALL)
+_WRITTEN = re.compile(
+    r"\Atry:\n    import unrolled\w*\n.*?#subdirectory=(book/teaching|lib\")\n*", re.DOTALL
+)
 _CLONE = re.compile(
     r"""(?:git clone|repository-code:|Repository =) "?(https://[^\s`"]+?)(?:\.git)?(?=[\s`"]|$)"""
 )
-_SOURCE = re.compile(r"git\+https://[^\s#\"]+(?=#subdirectory=lib)")
+_SOURCE = re.compile(r"git\+https://[^\s#\"]+")
 MAIN = "main"
 PAGES = tuple(
     ROOT / name
@@ -46,7 +49,8 @@ PAGES = tuple(
         "book/how-to-use.md",
         "lib/README.md",
         "lib/pyproject.toml",
-        "lib/unrolled/teaching/coursework/address.py",
+        "book/teaching/pyproject.toml",
+        "book/teaching/unrolled_book/coursework/address.py",
     )
 )
 

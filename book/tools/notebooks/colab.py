@@ -36,10 +36,9 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
 
-from book.tools.notebooks import CHAPTERS, ROOT, chapter_paths, editions, read
+from book.tools.notebooks import CHAPTERS, PACKAGES, ROOT, chapter_paths, editions, read
 
 COLAB = ROOT / ".venv-colab" / "bin" / "python"
-LIBRARY = ROOT / "lib" / "unrolled"
 RECORD = Path(__file__).with_name("colab.json")
 LOCAL = ROOT / "_build" / "colab.json"
 START_UP = 3.0  # seconds of a chapter for its kernel, and for cells too short to be noted
@@ -65,7 +64,7 @@ def library_files(path: Path, code: list[str]) -> list[Path]:
     source = "\n".join(line for text in code for line in text.splitlines() if line[:1] not in "%!")
     source = source.replace("    %pip", "    pass  # ")
     todo, seen = set(_imports(source, "")), set()
-    exercises = LIBRARY / "teaching" / "exercises" / f"c{path.stem}"
+    exercises = PACKAGES["unrolled_book"] / "unrolled_book" / "exercises" / f"c{path.stem}"
     while todo:
         module = todo.pop()
         seen.add(module)
@@ -80,7 +79,8 @@ def library_files(path: Path, code: list[str]) -> list[Path]:
 
 
 def _package(module: Path) -> str:
-    return ".".join(("unrolled", *module.relative_to(LIBRARY).parts[:-1]))
+    home = next(folder for folder in PACKAGES.values() if module.is_relative_to(folder))
+    return ".".join(module.relative_to(home).parts[:-1])
 
 
 def _imports(source: str, package: str) -> list[Path]:
@@ -97,8 +97,8 @@ def _imports(source: str, package: str) -> list[Path]:
     found = []
     for name in names:
         first, *parts = name.split(".")
-        for n in range(len(parts) + 1) if first == "unrolled" else ():
-            folder = LIBRARY.joinpath(*parts[:n])
+        for n in range(len(parts) + 1) if first in PACKAGES else ():
+            folder = PACKAGES[first].joinpath(first, *parts[:n])
             found += [f for f in (folder / "__init__.py", folder.with_suffix(".py")) if f.exists()]
     return found
 
@@ -156,17 +156,18 @@ def _recorded_seconds() -> Callable[[Path], float]:
 # ---- running -----------------------------------------------------------------------------------
 
 
-def install_library() -> None:
-    """Build the library's wheel from a copy of its files, and install it in Colab's environment."""
+def install_packages() -> None:
+    """Build both wheels from copies of their files, and install them in Colab's environment."""
     with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder, "lib")
         unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info", "build", "tests")
-        shutil.copytree(ROOT / "lib", copy, ignore=unwanted)
+        for name, home in PACKAGES.items():
+            shutil.copytree(home, Path(folder, name), ignore=unwanted)
+        copies = [str(Path(folder, name)) for name in PACKAGES]
         options = ["--quiet", "--no-deps", "--disable-pip-version-check"]
-        wheel = ["wheel", *options, "--no-build-isolation", "--wheel-dir", folder, str(copy)]
+        wheel = ["wheel", *options, "--no-build-isolation", "--wheel-dir", folder, *copies]
         subprocess.run([sys.executable, "-m", "pip", *wheel], check=True)
-        built = next(Path(folder).glob("*.whl"))
-        install = ["install", *options, "--force-reinstall", str(built)]
+        built = map(str, Path(folder).glob("*.whl"))
+        install = ["install", *options, "--force-reinstall", *built]
         subprocess.run([COLAB, "-m", "pip", *install], check=True)
 
 
@@ -221,7 +222,7 @@ def main() -> int:
             unchanged.append(notebook)
     said = f"all cells of {', '.join(whole) or 'no chapter'}"
     print(f"colab: {said}; the set-up cells of {len(unchanged)} others")
-    install_library()
+    install_packages()
     others = {"set_up_cells": set_up_cells(unchanged)} if unchanged else {}
     code, seconds = run(whole | others)
     if code == 0:

@@ -14,13 +14,13 @@ from pathlib import Path
 
 _BUILD = """
 from pathlib import Path
-from unrolled.teaching.coursework import editions, syllabus
+from unrolled_book.coursework import editions, syllabus
 course = Path(syllabus.__file__).parent / "syllabi" / "four_weeks.toml"
 editions.build(syllabus.Syllabus.read(course), ".")
 """
 _RUN = """
 import sys
-sys.modules["unrolled"] = None
+sys.modules["unrolled"] = sys.modules["unrolled_book"] = None
 for path in {paths!r}:
     print("notebook", path)
     get_ipython().run_line_magic("run", path)

@@ -6,7 +6,7 @@
     python -m book.tools.notebooks.exercise_cells --folder F the exercises of your own folder F
 
 The cells carry the tag `exercise` and are replaced; a cell whose text is unchanged keeps its
-outputs. The exercises are the files of lib/unrolled/teaching/exercises/c<chapter>, or of F, which
+outputs. The exercises are the files of unrolled_book/exercises/c<chapter>, or of F, which
 has the same form; then chapters without a folder in F stay as they are.
 """
 
@@ -20,9 +20,9 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
-from unrolled.teaching import exercises
-from unrolled.teaching.exercises.engine import Exercise
-from unrolled.teaching.exercises.examples import examples
+from unrolled_book import exercises
+from unrolled_book.exercises.engine import Exercise
+from unrolled_book.exercises.examples import examples
 
 from book.tools.notebooks import chapter_paths, read, tags, write
 from book.tools.notebooks import number as chapter_number

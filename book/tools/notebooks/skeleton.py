@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
-from unrolled.teaching.exercises import HOME
+from unrolled_book.exercises import HOME
 
 from book.tools.notebooks import CHAPTERS, ROOT, number, read, write
 from book.tools.notebooks.execute import ENVIRONMENT, execute, prepare
@@ -68,7 +68,7 @@ this: the statement says what goes in, with its shape, and what comes out.)
 
 import numpy as np
 
-from unrolled.teaching.exercises.engine import call, swap
+from unrolled_book.exercises.engine import call, swap
 
 kind, level, points = "code", 1, 1
 
@@ -128,7 +128,7 @@ def make_chapter(slug: str) -> list[Path]:
     words = {"number": number(slug), "title": title}
     package.parent.mkdir()
     package.write_text(PACKAGE.format(**words), "utf8")
-    set_up = "from unrolled.teaching import figures\nfrom unrolled.teaching.check import check\n"
+    set_up = "from unrolled_book import figures\nfrom unrolled_book.check import check\n"
     cells = [
         new_markdown_cell(OPENING.format(**words)),
         new_code_cell(set_up + "\nfigures.use_house_style()"),

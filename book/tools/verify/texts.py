@@ -14,9 +14,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from unrolled.teaching import exercises
-from unrolled.teaching.coursework import editions, personal
-from unrolled.teaching.coursework.syllabus import Syllabus
+from unrolled_book import exercises
+from unrolled_book.coursework import editions, personal
+from unrolled_book.coursework.syllabus import Syllabus
 
 from book.tools.generate.guide import can_be_personal
 

@@ -25,7 +25,7 @@ import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 
-from book.tools.notebooks import ROOT, chapter_paths
+from book.tools.notebooks import PACKAGES, ROOT, chapter_paths
 from book.tools.notebooks.colab import longest_first
 
 # What runs the tests, and what they compare the library with.
@@ -43,9 +43,12 @@ def tested() -> dict[str, str]:
 
 def allowed() -> dict[str, str]:
     """Package -> requirement, of what the library and the chapters need: numpy -> numpy>=2.0."""
-    project = tomllib.loads((ROOT / "lib" / "pyproject.toml").read_text("utf8"))["project"]
-    needed = project["dependencies"] + project["optional-dependencies"]["teaching"]
-    return {re.match(r"[\w.-]+", requirement)[0]: requirement for requirement in needed}
+    found = {}
+    for folder in PACKAGES.values():
+        project = tomllib.loads((folder / "pyproject.toml").read_text("utf8"))["project"]
+        found |= {re.match(r"[\w.-]+", needed)[0]: needed for needed in project["dependencies"]}
+    del found["unrolled"]
+    return found
 
 
 class Environment:
@@ -59,7 +62,8 @@ class Environment:
         tools = [f"{name}=={tested()[name]}" if which == "oldest" else name for name in TOOLS]
         # torch goes first and stays: the lowest of a version's builds is not its CPU build.
         self.install(torch, *(how if torch != _pin("torch") else ()))
-        self.install(*how, "--editable", f"{ROOT / 'lib'}[teaching]", *tools)
+        ours = [word for folder in PACKAGES.values() for word in ("--editable", str(folder))]
+        self.install(*how, *ours, *tools)
 
     def install(self, *arguments: str) -> None:
         """Install packages with uv."""
@@ -147,7 +151,7 @@ def main() -> int:
     parser.add_argument("targets", nargs="*", help="tests or notebooks, instead of all")
     options = parser.parse_args()
     torch = allowed()["torch"] if os.environ.get("UV_TORCH_BACKEND") else _pin("torch")
-    targets = ["lib/tests"]
+    targets = ["lib/tests", "book/teaching/tests"]
     if options.which == "newest":
         targets += [str(path) for path in longest_first(chapter_paths())]
     with tempfile.TemporaryDirectory() as folder:

@@ -1,0 +1,211 @@
+"""Diagrams, graphs and tables: what they draw, that they come out again, and their refusals."""
+
+import re
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from unrolled.models.autograd import Tensor, exp, topological_order
+from unrolled_book import figures
+from unrolled_book.figures.diagrams import Part
+from unrolled_book.moving.explore import explore
+
+
+def texts(figure):
+    return [t.get_text() for t in figure.axes[0].texts]
+
+
+def test_a_matrix_shows_its_numbers_its_name_and_its_shape():
+    board = figures.Board(200, 120)
+    grid = board.matrix(40, 40, [[1.5, -2.0, np.nan]], name="A", shape="(1, 3)", rows=["a"])
+    assert texts(board.figure) == ["1.5", "−2", "a", "A", "(1, 3)"]
+    assert grid.cell(0, 2).centre == (115, 50)
+    assert grid.row(0).width == grid.width == 90
+    assert grid.column(1).x == 70
+    assert grid.top[1] < grid.y
+    assert grid.bottom[1] > grid.y + grid.height
+
+
+def test_cells_take_a_colour_each_and_numbers_fit_into_them():
+    board = figures.Board(200, 100)
+    board.matrix(20, 20, [["q", "k"]], colour=[["query", "key"]])
+    faces = [p.get_facecolor()[:3] for p in board.axes.patches]
+    assert faces[0] != faces[1]
+    board.matrix(20, 60, [[-1234567.0]], form=".0f", cell=(20, 20))
+    assert board.axes.texts[-1].get_fontsize() < 5
+
+
+def test_a_stage_hides_what_comes_later_and_moves_nothing():
+    def drawn(stage):
+        board = figures.Board(200, 60, stage=stage)
+        first = board.box(10, 10, "one")
+        with board.at(2):
+            second = board.box(100, 10, "two")
+            board.arrow(first, second, "then")
+            with board.at(1):  # never earlier than what surrounds it
+                board.text(150, 50, "end")
+        return board.figure, second
+
+    assert texts(drawn(1)[0]) == ["one"]
+    assert texts(drawn(2)[0]) == texts(drawn(None)[0]) == ["one", "two", "then", "end"]
+    assert drawn(1)[1] == drawn(2)[1]
+
+
+def test_the_same_board_gives_the_same_bytes_in_the_pages_colours():
+    def board():
+        b = figures.Board(300, 80)
+        b.path([(5, 5), (50, 5), (50, 50)], "x", colour="key")
+        b.brace((5, 60), (90, 60), "window")
+        b.brace((200, 10), (200, 60), "rows")
+        b.number(100, 20, 3)
+        b.tokens(120, 40, ["the", "cat"])
+        return figures.svg(b.figure)
+
+    assert board() == board()
+    assert "var(--u-data" in board()
+
+
+def test_an_arrow_leaves_and_ends_at_the_sides_that_face_each_other():
+    a, b = Part(0, 0, 20, 20), Part(100, 5, 20, 20, clear=(9, 0, 0, 0))
+    assert a.towards(b) == (20, 10)
+    assert b.towards(a) == (91, 15)
+    below = Part(0, 100, 20, 20, clear=(0, 7, 0, 0))
+    assert a.towards(below) == (10, 20)
+    assert below.towards(a) == (10, 93)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda b: figures.Board(900, 100), "at most 440 points wide, got 900"),
+        (lambda b: b.box(0, 0, "x", colour="red"), "'red' is no colour of the book"),
+        (lambda b: b.matrix(0, 0, np.zeros((2, 2, 2))), r"two axes, got shape \(2, 2, 2\)"),
+        (lambda b: b.matrix(0, 0, np.zeros((2, 2)), rows=["a"]), "rows needs 2 names"),
+    ],
+)
+def test_a_board_refuses_what_it_cannot_draw(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(figures.Board(100, 100))
+
+
+def test_a_diagram_in_stages_is_a_figure_that_moves(monkeypatch):
+    monkeypatch.setenv("UNROLLED_STATIC", "1")
+
+    def draw(stage):
+        board = figures.Board(200, 60, stage=stage)
+        board.box(10, 10, "one")
+        with board.at(2):
+            board.box(100, 10, "two")
+        return board.figure
+
+    with mock.patch("IPython.display.display") as display:
+        explore(draw, stage=[1, 2], alt="stage {stage}")
+    assert "two" in display.call_args[0][0]["text/html"]
+
+
+def test_a_computation_graph_shows_the_contributions_that_add_up():
+    a = Tensor(3.0)
+    square = a * a
+    y = square + a
+    y.backward()
+    figure = figures.computation_graph(y, {a: "a", square: "a²", y: "y"})
+    shown = texts(figure)
+    assert shown[:9] == ["a", "3", "7", "a²", "9", "1", "y", "12", "1"]
+    assert shown[9:] == ["3", "3", "1", "1"]  # two ways through a · a, then y's two parents
+    still = texts(figures.computation_graph(y, {a: "a"}, gradients=False))
+    assert still == ["a", "3", "·", "9", "·", "12"]
+    assert "7" not in texts(figures.computation_graph(y, {a: "a"}, stage=1))
+
+
+def test_a_computation_graph_needs_scalars_and_gradients():
+    with pytest.raises(ValueError, match=r"call root\.backward"):
+        figures.computation_graph(exp(Tensor(0.0)), {})
+    with pytest.raises(ValueError, match=r"draws scalars; the graph holds \(2,\)"):
+        figures.computation_graph(exp(Tensor([0.0, 1.0])), {}, gradients=False)
+
+
+def test_every_tensor_of_a_graph_is_drawn_once():
+    x = Tensor(0.5)
+    y = x
+    for _ in range(4):
+        y = exp(y * 0.1)
+    n = len(topological_order(y))
+    figure = figures.computation_graph(y, {}, gradients=False)
+    assert len(texts(figure)) == 2 * n
+
+
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.proj = nn.LayerNorm(7), nn.Linear(7, 7)
+
+    def forward(self, x):
+        return x + self.proj(self.norm(x)).softmax(-1)
+
+
+def test_a_module_is_drawn_from_what_it_does_with_its_shapes():
+    figure = figures.module_graph(Residual(), torch.zeros(2, 5, 7), letters={"B": 2, "D": 7})
+    shown = [t for t in texts(figure) if t]
+    assert shown[::2] == ["x", "norm", "proj", "softmax", "+"]
+    assert set(shown[1::2]) == {"(B, 5, D)"}
+    hidden = figures.module_graph(Residual(), torch.zeros(2, 5, 7), hide=["softmax"])
+    assert "softmax" not in texts(hidden)
+    assert len(hidden.axes[0].patches) == 4 + 4  # boxes, arrows
+
+
+def test_a_module_that_cannot_be_traced_is_refused():
+    class Branches(nn.Module):
+        def forward(self, x):
+            return x if x.sum() > 0 else -x
+
+    with pytest.raises(ValueError, match=r"torch\.fx cannot trace Branches"):
+        figures.module_graph(Branches(), torch.zeros(2))
+    with pytest.raises(ValueError, match="same size"):
+        figures.module_graph(Residual(), torch.zeros(7, 7), letters={"B": 7, "D": 7})
+
+
+def shown_table(*args, **kwargs):
+    with mock.patch("IPython.display.display") as display:
+        figures.table(*args, **kwargs)
+    return display.call_args[0][0]
+
+
+def test_a_table_has_a_header_units_and_a_text_form():
+    rows = [
+        {"model": "Elman <1>", "weights": 3202, "error (%)": -12.911},
+        {"model": "LSTM", "weights": None, "error (%)": 2.7},
+    ]
+    shown = shown_table(rows, caption="Gates help.", mark=1)
+    assert shown["text/plain"] == (
+        "Gates help.\n"
+        "model      weights  error (%)\n"
+        "─────────  ───────  ─────────\n"
+        "Elman <1>    3,202      −12.9\n"
+        "LSTM                      2.7"
+    )
+    page = shown["text/html"]
+    assert re.findall(r'<th scope="(\w+)"', page) == ["col"] * 3 + ["row"] * 2
+    assert "Elman &lt;1&gt;" in page
+    assert '<tr class="u-mark"><th scope="row">LSTM' in page
+    assert '<td class="u-number">3,202</td>' in page
+    assert "<caption" in page
+
+
+def test_a_table_takes_a_form_for_each_column():
+    shown = shown_table([{"n": 1, "p": 0.123456}], form={"p": ".1%"})
+    assert shown["text/plain"].endswith("1  12.3%")
+
+
+@pytest.mark.parametrize(
+    ("rows", "form", "message"),
+    [
+        ([], ".3g", "at least one row"),
+        ([{"a": 1}, {"b": 1}], ".3g", r"row 1 has the columns \['b'\]"),
+        ([{"a": 1}], {"b": ".2f"}, r"form names the columns \['b'\]"),
+    ],
+)
+def test_a_table_refuses_rows_that_do_not_fit(rows, form, message):
+    with pytest.raises(ValueError, match=message):
+        shown_table(rows, form=form)

@@ -1,0 +1,162 @@
+"""`python -m unrolled_book.coursework`: build editions, grade submissions, pack for Gradescope.
+
+    build SYLLABUS --out DIR [--roster roster.csv]
+    grade SUBMISSIONS --syllabus FILE --week NAME --out DIR [--roster roster.csv]
+          [--times times.csv] [--workers 2] [--unsafe]
+    gradescope SYLLABUS --week NAME --out autograder.zip [--roster roster.csv]
+
+The exit status is 0 when all went well, 1 when some student could not be graded whole (it stands in
+grades.csv) or a name in the lists and submissions is nobody's, and 2 when there was nothing to be
+done: a wrong file, a wrong name, no sandbox.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from unrolled_book.coursework import written
+from unrolled_book.coursework.gradescope import ROOT, autograde, pack
+from unrolled_book.coursework.grading import find_week, grade
+from unrolled_book.coursework.sandbox import SandboxMissing
+from unrolled_book.coursework.submissions import (
+    Submission,
+    collect,
+    named,
+    nobodys,
+    read_roster,
+    read_times,
+)
+from unrolled_book.coursework.syllabus import Syllabus, plain
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Do what the arguments say; the exit status."""
+    given = _parser().parse_args(arguments)
+    try:
+        return given.action(given)
+    except (ValueError, OSError, SandboxMissing) as error:
+        print(f"coursework: {error}", file=sys.stderr)
+        if isinstance(error, SandboxMissing):
+            print(
+                "coursework: --unsafe grades without it; answers then run unguarded",
+                file=sys.stderr,
+            )
+        return 2
+    except KeyboardInterrupt:
+        print("coursework: stopped; the same command goes on from here", file=sys.stderr)
+        return 130
+
+
+def _build(given: argparse.Namespace) -> int:
+    from unrolled_book.coursework.editions import build
+
+    files = build(Syllabus.read(given.syllabus), given.out, given.roster)
+    print(f"{len(files)} notebooks in {given.out}")
+    return 0
+
+
+def _grade(given: argparse.Namespace) -> int:
+    syllabus = Syllabus.read(given.syllabus)
+    week = find_week(syllabus, given.week)
+    submissions = collect(given.submissions)
+    times = read_times(given.times) if given.times else {}
+    if given.roster:
+        submissions = named(submissions, read_roster(given.roster))
+    elif any(item.personal for item in week.items):
+        raise ValueError(f"{week.name} has personal tasks; expected --roster, the students' ids")
+    if not submissions:
+        raise ValueError(f"there are no submissions in {given.submissions!r}")
+    grades = grade(
+        syllabus,
+        submissions,
+        given.out,
+        week=week.name,
+        workers=given.workers,
+        unsafe=given.unsafe,
+        times=times,
+    )
+    failed = [found for found in grades if found.error]
+    print(f"{len(grades)} students, {len(failed)} not graded whole; see {Path(given.out)}")
+    for found in failed:
+        print(f"  {found.student}: {found.error}", file=sys.stderr)
+    strays = _strays(given, submissions, times, replace(syllabus, weeks=(week,)))
+    for line in strays:
+        print(f"coursework: {line}", file=sys.stderr)
+    absent = [s.student for s in submissions if not (s.files or s.problems)]
+    if absent:
+        print(f"coursework: nothing was handed in by {', '.join(absent)}", file=sys.stderr)
+    return 1 if failed or strays else 0
+
+
+def _strays(
+    given: argparse.Namespace,
+    submissions: list[Submission],
+    times: dict[str, datetime],
+    syllabus: Syllabus,
+) -> list[str]:
+    """What was handed in or written down for somebody whom nobody knows."""
+    lines = []
+    outside = [s.student for s in submissions if s.outside]
+    if outside:
+        lines.append(f"the roster does not know who handed in {', '.join(outside)}")
+    if names := nobodys(times, submissions):
+        lines.append(f"{given.times}: names of nobody, or of several: {', '.join(names)}")
+    path = Path(given.out) / "written" / written.TABLE
+    read = written.read_points(path, syllabus) if path.exists() else {}
+    known = {plain(s.student) for s in submissions}
+    if names := sorted({name for name, _ in read} - known):
+        lines.append(f"{path}: names of nobody: {', '.join(names)}")
+    return lines
+
+
+def _gradescope(given: argparse.Namespace) -> int:
+    syllabus = Syllabus.read(given.syllabus)
+    path = pack(syllabus, find_week(syllabus, given.week), given.out, given.roster)
+    size = path.stat().st_size / 1e6
+    print(f"{path}, {size:.1f} MB; it holds the secret of the tests, so keep it to yourself")
+    return 0
+
+
+def _autograde(given: argparse.Namespace) -> int:
+    print(autograde(given.root))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m unrolled_book.coursework",
+        description="Build the notebooks of a course, grade what comes back, pack for Gradescope.",
+    )
+    actions = parser.add_subparsers(required=True, metavar="build | grade | gradescope")
+    build = actions.add_parser("build", help="make the notebooks for students and teachers")
+    build.add_argument("syllabus", help="a TOML file")
+    build.add_argument("--out", required=True, help="the folder for the notebooks")
+    build.set_defaults(action=_build)
+    marks = actions.add_parser("grade", help="grade the submissions of a week")
+    marks.add_argument("submissions", help="a folder or zip file, as Canvas or Moodle names them")
+    marks.add_argument("--syllabus", required=True, help="a TOML file")
+    marks.add_argument("--week", required=True, help="the week's name")
+    marks.add_argument("--out", required=True, help="the folder for grades.csv and the pages")
+    marks.add_argument("--times", help="a CSV file, student,time: when each handed in")
+    marks.add_argument("--workers", type=int, default=2, help="answers that run at once (2)")
+    marks.add_argument("--unsafe", action="store_true", help="run answers without a sandbox")
+    marks.set_defaults(action=_grade)
+    scope = actions.add_parser("gradescope", help="pack a week for Gradescope")
+    scope.add_argument("syllabus", help="a TOML file")
+    scope.add_argument("--week", required=True, help="the week's name")
+    scope.add_argument("--out", default="autograder.zip", help="the zip file")
+    scope.set_defaults(action=_gradescope)
+    for action in (build, marks, scope):
+        action.add_argument("--roster", help="a CSV file with a column student, their ids")
+    there = actions.add_parser("autograde")  # what run_autograder calls
+    there.add_argument("root", nargs="?", default=ROOT)
+    there.set_defaults(action=_autograde)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""Reading what a process that nobody trusts has handed in.
+
+It is one JSON document to a line: an outcome for each call, in order, and last {"seconds": 0.1};
+or, where the program itself stops, {"stopped": sentence} and the seconds. Whatever else the bytes
+hold is a plain problem, never an error of the reader's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from unrolled_book.exercises.engine import wire
+from unrolled_book.exercises.engine.running import Outcome
+
+# Numbers, lists and dicts: each costs a hundred times its letters, and the comparison its time. The
+# largest right answer of the book has 200; an array is one, whatever its size.
+_PARTS = 100_000
+_UNREADABLE = "what the answer handed in cannot be read"
+
+
+@dataclass(frozen=True)
+class Result:
+    """outcomes: as `running.run` gives them, or None where the process delivered none.
+
+    problem: "" or a sentence for the student. Where some calls were answered before it, the
+    outcomes of the others are errors of the type "Stopped" with this sentence. seconds: CPU time.
+    """
+
+    outcomes: list[Outcome] | None
+    problem: str
+    seconds: float
+
+
+def read_result(data: bytes, n: int, problem: str, seconds: float, longest: float) -> Result:
+    """The result of n calls that data holds; problem: what ended the process, "" if nothing did.
+
+    seconds: of CPU time, as it was seen from outside; what the process says counts up to longest.
+    """
+    whole, _, rest = data.rpartition(b"\n")
+    lines = whole.split(b"\n") if whole else []
+    if sum(data.count(letter) for letter in (b"[", b"{", b",")) > _PARTS:
+        return Result(None, f"the answer handed in more than {_PARTS:,} numbers", seconds)
+    if len(lines) > n + 1:
+        return Result(None, problem or _UNREADABLE, seconds)
+    try:
+        parts = [wire.read(line) for line in lines]
+    except ValueError:
+        return Result(None, problem or _UNREADABLE, seconds)
+    if parts and isinstance(parts[-1], dict) and parts[-1].keys() == {"seconds"}:
+        said = parts.pop()["seconds"]
+        seconds = max(seconds, min(said, longest)) if isinstance(said, float) else seconds
+    elif not problem:
+        problem = "the answer ended the process (exit)"
+    if len(parts) == 1 and isinstance(parts[0], dict) and parts[0].keys() == {"stopped"}:
+        return Result(None, _plain_text(str(parts[0]["stopped"]), 500), seconds)
+    outcomes = [_checked(part) for part in parts]
+    if None in outcomes or len(outcomes) > n or (rest and not problem):
+        return Result(None, _UNREADABLE, seconds)
+    if len(outcomes) == n:
+        return Result(outcomes, "", seconds)
+    if not outcomes:
+        return Result(None, problem or _UNREADABLE, seconds)
+    error = {"type": "Stopped", "message": problem, "line": None, "text": ""}
+    missing = [{"error": error, "mutated": []}] * (n - len(outcomes))
+    return Result(outcomes + missing, problem, seconds)
+
+
+def _checked(outcome: Any) -> Outcome | None:
+    """The outcome in the form that `running.run` gives, or None."""
+    if not isinstance(outcome, dict):
+        return None
+    mutated = outcome.get("mutated")
+    if not isinstance(mutated, list) or not all(type(i) is int and 0 <= i < 99 for i in mutated):
+        return None
+    if outcome.keys() == {"value", "mutated"}:
+        try:
+            wire.decode(outcome["value"])
+        except ValueError:
+            return {"value": {"unknown": "value that cannot be read"}, "mutated": mutated}
+        return outcome
+    if outcome.keys() != {"error", "mutated"} or not _is_error(outcome["error"]):
+        return None
+    error = outcome["error"]
+    said = {part: _plain_text(error[part], 300) for part in ("type", "message", "text")}
+    return {"error": said | {"line": error["line"]}, "mutated": mutated}
+
+
+def _is_error(error: Any) -> bool:
+    if not isinstance(error, dict) or error.keys() != {"type", "message", "line", "text"}:
+        return False
+    texts = all(isinstance(error[part], str) for part in ("type", "message", "text"))
+    return texts and (error["line"] is None or type(error["line"]) is int)
+
+
+def _plain_text(text: str, longest: int) -> str:
+    """The beginning of a text that somebody else wrote, in characters that can be shown."""
+    return "".join(c if c.isprintable() else " " for c in text[:longest])

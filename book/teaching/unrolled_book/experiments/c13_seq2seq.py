@@ -1,0 +1,268 @@
+"""Chapter 13: recurrent translators of number words, with and without attention.
+
+German morphemes to English words, 2 to 12 digits; a batch holds numbers of one length. The arms
+with attention take fewer steps, since theirs take longer: `seconds` says what each run cost. One
+learning rate for the arms without attention and one for the others, each searched at full length on
+the validation numbers. Without attention there is also a longer training. The last arms answer
+questions of their own: an encoder with one direction, the state before the step as the query, equal
+weights, and weights that never look at the source. About a quarter of an hour on one core.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from unrolled.data import number_words
+from unrolled.data.batches import IGNORE
+from unrolled.models.seq2seq import Seq2Seq
+from unrolled.training.generate import generate
+
+from unrolled_book.experiments._common import best_lr, n_parameters, search, seeded
+
+EMBEDDING, HIDDEN, BATCH_SIZE, MAX_NORM = 32, 64, 64, 1.0
+LRS = 2.5e-3, 5e-3, 1e-2
+N_STEPS, LONGER, WITH_ATTENTION = 1_500, 4_500, 700
+DIGITS = tuple(range(3, number_words.MAX_DIGITS + 1))  # tested; of shorter ones there are few
+PER_LENGTH, N_SWAPS = 150, 100  # a length, a kind of digit
+SHOWN = 3  # numbers of nine digits whose answers are kept
+KINDS = "hundreds", "tens", "units"
+LONGEST = 23  # tokens of a source
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arm:
+    """One kind of translator, and how many steps it gets."""
+
+    name: str
+    attention: str | None
+    n_steps: int = WITH_ATTENTION
+    bidirectional: bool = True
+    query: str = "current"
+
+
+ARMS = (
+    Arm(name="none", attention=None, n_steps=N_STEPS),
+    Arm(name="none, longer", attention=None, n_steps=LONGER),
+    Arm(name="dot", attention="dot"),
+    Arm(name="bilinear", attention="bilinear"),
+    Arm(name="additive", attention="additive"),
+    Arm(name="dot, one direction", attention="dot", bidirectional=False),
+    Arm(name="additive, one direction", attention="additive", bidirectional=False),
+    Arm(name="additive, asked before", attention="additive", query="previous"),
+    Arm(name="never looks", attention="never looks"),
+    Arm(name="equal weights", attention="equal weights"),
+)
+SEARCHED = ARMS[0], ARMS[2]  # without and with attention
+
+
+class PlaceAttention(nn.Module):
+    """An attention with a fault: the weights are made from the query alone, for LONGEST positions.
+
+    It has the arguments and results of `MemoryAttention`. With `equal` all weights are equal.
+    """
+
+    def __init__(self, query_size: int, *, equal: bool = False):
+        super().__init__()
+        self.place, self.key = nn.Linear(query_size, LONGEST), nn.Identity()
+        if equal:
+            self.place.requires_grad_(False).weight.zero_()
+            self.place.bias.zero_()
+
+    def forward(self, query: Tensor, memory: Tensor, mask: Tensor | None = None, *, keys=None):
+        """(contexts (B, T, M), weights (B, T, S))."""
+        scores = self.place(query)[..., : memory.shape[1]]
+        if mask is not None:
+            scores = scores.masked_fill(~mask[:, None], -torch.inf)
+        weights = scores.softmax(-1)
+        return weights @ memory, weights
+
+
+def fresh(arm: Arm, seed: int) -> Seq2Seq:
+    """An untrained translator; torch's generator is unchanged."""
+    sizes = [len(number_words.vocabulary(language)) for language in ("de", "en")]
+    fake = arm.attention in ("never looks", "equal weights")
+    with seeded(seed):
+        model = Seq2Seq(
+            *sizes, embedding_dim=EMBEDDING, hidden_size=HIDDEN, query=arm.query,
+            attention="dot" if fake else arm.attention, bidirectional=arm.bidirectional,
+        )  # fmt: skip
+        if fake:
+            model.attention = PlaceAttention(HIDDEN, equal=arm.attention == "equal weights")
+    return model
+
+
+def tensors(numbers: Sequence[int]) -> tuple[Tensor, ...]:
+    """source, source_mask, inputs and targets of `number_words.pairs`."""
+    return tuple(torch.from_numpy(array) for array in number_words.pairs(numbers))
+
+
+def batches(seed: int) -> Iterator[tuple[Tensor, ...]]:
+    """Training numbers without end; all of a batch have the same number of digits."""
+    rng = np.random.default_rng(seed)
+    lengths = range(2, number_words.MAX_DIGITS + 1)
+    of_length = {d: np.array(number_words.numbers("train", digits=(d,))) for d in lengths}
+    while True:
+        digits = int(rng.integers(2, number_words.MAX_DIGITS + 1))
+        yield tensors(rng.choice(of_length[digits], BATCH_SIZE).tolist())
+
+
+def train(model: Seq2Seq, seed: int, n_steps: int, lr: float) -> list[float]:
+    """Adam with clipping, under teacher forcing. Returns the loss of every batch, in nats."""
+    optimizer, losses = torch.optim.Adam(model.parameters(), lr=lr), []
+    for _, (source, mask, inputs, targets) in zip(range(n_steps), batches(seed), strict=False):
+        logits = model(source, inputs, mask)
+        loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORE)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), MAX_NORM)
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def written(model: Seq2Seq, numbers: Sequence[int]) -> Tensor:
+    """What the model, running freely, writes for each number, within the length of the targets."""
+    source, mask, inputs, targets = tensors(numbers)
+    return generate(
+        model, inputs[:, :1], targets.shape[1], source=source, source_mask=mask,
+        stop=number_words.END, temperature=0,
+    )[:, 1:]  # fmt: skip
+
+
+def exact(model: Seq2Seq, numbers: Sequence[int]) -> float:
+    """The percentage of numbers that the model, running freely, writes without any mistake."""
+    targets, said = tensors(numbers)[3], written(model, numbers)
+    said = F.pad(said, (0, targets.shape[1] - said.shape[1]), value=number_words.END)
+    return 100 * (said.eq(targets) | targets.eq(IGNORE)).all(1).float().mean().item()
+
+
+def unseen(digits: int, split: str = "test") -> tuple[int, ...]:
+    """Up to PER_LENGTH unseen numbers of a length."""
+    return number_words.numbers(split, digits=(digits,))[:PER_LENGTH]
+
+
+def by_length(model: Seq2Seq, measure: Callable = exact, split: str = "test") -> list[float]:
+    """A measure for each of DIGITS."""
+    return [round(measure(model, unseen(d, split)), 1) for d in DIGITS]
+
+
+@torch.no_grad()
+def words(model: Seq2Seq, numbers: Sequence[int]) -> float:
+    """The percentage of words, end mark included, that are likeliest after the right ones."""
+    source, mask, inputs, targets = tensors(numbers)
+    right = model(source, inputs, mask).argmax(-1).eq(targets)
+    return 100 * right[targets != IGNORE].float().mean().item()
+
+
+def shuffled(model: Seq2Seq, numbers: Sequence[int], seed: int = 0) -> float:
+    """`exact` with each memory's rows, padding left where it is, in an order drawn by chance."""
+    encode, generator = model.encode, torch.Generator().manual_seed(seed)
+
+    def shuffle(source: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        memory, state = encode(source, mask)
+        order = (torch.rand(mask.shape, generator=generator) + 2 * ~mask).argsort(1)
+        return memory.take_along_dim(order[..., None], 1), state
+
+    model.encode = shuffle
+    try:
+        return exact(model, numbers)
+    finally:
+        del model.encode
+
+
+def swaps(kind: str, seed: int = 0, n: int = N_SWAPS) -> list[tuple[int, int]]:
+    """Pairs of numbers of nine digits that differ in one digit of a kind, of KINDS.
+
+    All digits are 2 or more, so one German morpheme and one English word change, and nothing moves.
+    """
+    rng = np.random.default_rng(seed)
+    found = []
+    for _ in range(n):
+        digits = rng.integers(2, 10, size=9)
+        other = digits.copy()
+        place = 3 * rng.integers(3) + KINDS.index(kind)
+        other[place] = rng.choice([d for d in range(2, 10) if d != digits[place]])
+        found.append(tuple(int("".join(map(str, row))) for row in (digits, other)))
+    return found
+
+
+@torch.no_grad()
+def arrows(model: Seq2Seq, pairs: Sequence[tuple[int, int]]) -> dict:
+    """Do the weights point to the source token whose change changes the output?
+
+    "answers": the percentage of pairs where the likeliest word follows the change, both before and
+    after it. "points": the percentage where it does and the largest weight, in the step that writes
+    the word, lies on the token that was changed. "late": where it lies on the token after it.
+    """
+    (source, mask, inputs, targets), (source_2, mask_2, inputs_2, targets_2) = (
+        tensors(numbers) for numbers in zip(*pairs, strict=True)
+    )
+    rows, changed = torch.arange(len(pairs)), (source != source_2).int().argmax(1)
+    step = (targets != targets_2).int().argmax(1)
+    logits, weights = model(source, inputs, mask, return_weights=True)
+    after = model(source_2, inputs_2, mask_2)
+    right = (logits[rows, step].argmax(-1) == targets[rows, step]) & (
+        after[rows, step].argmax(-1) == targets_2[rows, step]
+    )
+    where = weights[rows, step].argmax(-1)[right] - changed[right]
+    shares = {"answers": right, "points": where == 0, "late": where == 1}
+    return {
+        name: round(100 * share.sum().item() / max(1, len(share)), 1)
+        for name, share in shares.items()
+    }
+
+
+def trained(arm: Arm, seed: int, lr: float) -> dict:
+    """Train one arm with one seed, measure it, and return its row."""
+    model, begin = fresh(arm, seed), time.process_time()
+    losses = train(model, seed, arm.n_steps, lr)
+    seconds = time.process_time() - begin
+    row = {"arm": arm.name, "seed": seed, "n_steps": arm.n_steps, "seconds": round(seconds, 1)}
+    row |= {"loss": round(float(np.mean(losses[-50:])), 4), "exact": by_length(model)}
+    row["words"], shown = by_length(model, words), unseen(9)[:SHOWN]
+    row["said"] = [
+        {"number": n, "said": " ".join(number_words.decode(ids, "en"))}
+        for n, ids in zip(shown, written(model, shown).tolist(), strict=True)
+    ]
+    if arm.attention is None:
+        return row
+    row["shuffled"] = round(shuffled(model, unseen(9)), 1)
+    return row | {"arrows": {kind: arrows(model, swaps(kind)) for kind in KINDS}}
+
+
+def rates(arms: Sequence[Arm] = SEARCHED) -> list[dict]:
+    """For each arm the wrong answers in percent, mean over the lengths, on the validation numbers.
+
+    Each of LRS is tried with the arm's own number of steps and the seed 0.
+    """
+    found = []
+    for arm in arms:
+
+        def wrong(lr: float, arm: Arm = arm) -> float:
+            model = fresh(arm, 0)
+            train(model, 0, arm.n_steps, lr)
+            return round(100 - float(np.mean(by_length(model, split="valid"))), 1)
+
+        found.append({"arm": arm.name, "rates": search(LRS, wrong, "wrong")})
+    return found
+
+
+def run(arms: Sequence[Arm] = ARMS, seeds: Sequence[int] = (0, 1, 2)) -> dict:
+    """metrics: "runs", a row for each arm and seed; "exact" has a percentage for each of DIGITS."""
+    found = rates()
+    without, with_attention = (best_lr(row["rates"], "wrong") for row in found)
+    lrs = {arm.name: without if arm.attention is None else with_attention for arm in arms}
+    rows = [trained(arm, seed, lrs[arm.name]) for arm in arms for seed in seeds]
+    config = {
+        "embedding": EMBEDDING, "hidden": HIDDEN, "batch_size": BATCH_SIZE, "max_norm": MAX_NORM,
+        "optimizer": "adam", "lrs": lrs, "digits": [*DIGITS], "per_length": PER_LENGTH,
+        "n_swaps": N_SWAPS, "arms": [asdict(arm) for arm in arms],
+        "parameters": {arm.name: n_parameters(fresh(arm, 0)) for arm in arms},
+    }  # fmt: skip
+    return {"config": config, "seeds": [*seeds], "metrics": {"rates": found, "runs": rows}}

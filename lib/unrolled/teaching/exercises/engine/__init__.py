@@ -1,6 +1,0 @@
-"""What reads an exercise's file, runs an answer, and says what is wrong with it."""
-
-from unrolled.teaching.exercises.engine.form import Call, Exercise, call
-from unrolled.teaching.exercises.engine.swap import swap
-
-__all__ = ["Call", "Exercise", "call", "swap"]
