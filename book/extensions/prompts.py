@@ -16,7 +16,7 @@ from myst_nb.sphinx_ import HideCodeCellNode
 from sphinx.application import Sphinx
 
 PROMPT = "Predict"
-SETUP = "try:\n    import unrolled\n"  # of every chapter's first cell
+SETUP = "try:\n    import unrolled_book\n"  # of every chapter's first cell
 MAKES = (
     ("explore(", "Code of the figure"),
     ("figures.show(", "Code of the figure"),

@@ -7,24 +7,17 @@ floats but for rounding: exp and log differ in their last digit from one C libra
 import json
 
 import numpy as np
-from unrolled.data import (
-    batches,
-    copying,
-    corpora,
-    number_words,
-    parentheses,
-    published,
-    tagging,
-    tasks,
-)
+from unrolled.data import batches, corpora
 from unrolled.data.bpe_merges import learn_merges
 from unrolled.data.tokens import CharTokenizer, WordTokenizer
 from unrolled.data.wordpiece import WordPieceTokenizer
 from unrolled.models import autograd, gradcheck
 from unrolled.models.ngram import NGram
 from unrolled.models.ngram_counts import NGramCounts
-from unrolled.training import scaling, schedule
+from unrolled.training import schedule
+from unrolled_book import scaling, word_vectors
 from unrolled_book.exercises.engine.wire import encode
+from unrolled_book.tasks import copying, number_words, parentheses, symbols, tagging
 
 CASES = {}
 
@@ -119,8 +112,8 @@ def windows():
 @case
 def made_data():
     rng = np.random.default_rng(3)
-    found = tasks.parentheses(rng, 24, pairs=(3, 6), negatives=tasks.KINDS)
-    copies = tasks.copy_task(rng, 14, n_copied=3, delay=7)
+    found = symbols.parentheses(rng, 24, pairs=(3, 6), negatives=symbols.KINDS)
+    copies = symbols.copy_task(rng, 14, n_copied=3, delay=7)
     lines = copying.copy_lines(rng, copying.random_names(rng, 9), 4)
     return [
         [found.sequences, found.labels],
@@ -140,9 +133,9 @@ def numbers_and_tags():
 
 @case
 def vectors():
-    glove = published.load()
-    pairs = next(iter(published.analogy_pairs().values()))
-    return [glove.vectors[glove.ids(["king", "ship"])], published.analogy_questions(pairs)[:5]]
+    glove = word_vectors.load()
+    pairs = next(iter(word_vectors.analogy_pairs().values()))
+    return [glove.vectors[glove.ids(["king", "ship"])], word_vectors.analogy_questions(pairs)[:5]]
 
 
 @case

@@ -22,8 +22,9 @@ import pytest
 from unrolled_book import exercises
 from unrolled_book.exercises.engine.wire import decode
 
-from book.tools.live import bundle, library
+from book.tools.live import bundle
 from book.tools.live.bundle import OUT, SITE
+from book.tools.notebooks import PACKAGES
 
 HERE = Path(__file__).parent
 LIVE = Path(bundle.__file__).parent
@@ -55,9 +56,11 @@ def whole_library() -> str:
     """A program that puts the library's numpy parts, with their texts, beside the bundle's own."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
-        for path in sorted((library.LIB / "unrolled").rglob("*")):
-            if path.is_file() and path.parent.name != "__pycache__":
-                archive.write(path, path.relative_to(library.LIB))
+        for package, parts in {"unrolled": "*", "unrolled_book": "[stw]*"}.items():
+            for path in sorted((PACKAGES[package] / package).glob(parts)):
+                for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+                    if file.is_file() and file.parent.name != "__pycache__":
+                        archive.write(file, file.relative_to(PACKAGES[package]))
     text = base64.b64encode(packed.getvalue()).decode("ascii")
     unpack = f"zipfile.ZipFile(io.BytesIO(base64.b64decode({text!r}))).extractall('/{SITE}')"
     return f"import base64, io, zipfile\n{unpack}\n"

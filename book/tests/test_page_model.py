@@ -8,9 +8,9 @@ import re
 import pytest
 import torch
 from conftest import SITE
+from unrolled.generation.generate import generate
+from unrolled.generation.samplers import Sampling
 from unrolled.models.heads import attention_weights
-from unrolled.training.generate import generate
-from unrolled.training.samplers import Sampling
 from unrolled_book.moving import page_model
 
 PAGE = "chapters/20_transformer_lm.html"

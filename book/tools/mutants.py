@@ -42,7 +42,7 @@ from pathlib import Path
 
 from book.tools.notebooks import ROOT
 
-LIBRARY = ("models", "training")
+LIBRARY = ("models", "training", "generation", "accounting")
 APART = ("test_experiments", "test_behaviour", "test_sandbox", "test_package", "test_figures")
 ENOUGH = 60  # seconds of the tests that run the changed statement, the quickest first
 LIMIT, FACTOR = 30, 5  # seconds, and times the usual time: a mutant may run forever

@@ -55,7 +55,7 @@ def test_every_package_that_our_code_imports_is_listed_in_requirements():
     command = ["git", "ls-files", "*.py"]
     files = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     paths = [ROOT / name for name in files.stdout.split() if (ROOT / name).exists()]
-    own = {"book", "unrolled", "unrolled_book"} | {path.stem for path in paths}
+    own = {"book", "lib", "unrolled", "unrolled_book"} | {path.stem for path in paths}
     listed = set(pins((ROOT / "requirements.txt").read_text("utf8")))
     fetched = re.findall(r"--with ([\w-]+)==", (ROOT / "Makefile").read_text("utf8"))
     listed |= {canonical(name) for name in fetched}  # for one target only

@@ -14,12 +14,12 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from torch import Tensor
+from unrolled.accounting.cost import cache_bytes
+from unrolled.generation.beam import beam_search
+from unrolled.generation.generate import generate
 from unrolled.models import pretrained
 from unrolled.models.encoder_decoder import EncoderDecoder
 from unrolled.models.transformer import TransformerLM
-from unrolled.training.beam import beam_search
-from unrolled.training.cost import cache_bytes
-from unrolled.training.generate import generate
 
 LAYERS, WIDTH, HEADS, VOCAB, CONTEXT = 4, 128, 4, 512, 640
 LENGTHS, BATCHES, N_PROMPT, N_NEW, ROUNDS = (64, 128, 256, 512), (1, 4, 32), 16, 64, 5

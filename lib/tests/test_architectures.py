@@ -8,9 +8,9 @@ from dataclasses import FrozenInstanceError, fields
 import pytest
 import torch
 from torch.nn import functional as F
+from unrolled.accounting.cost import MODELS, counted, flops, parameters
 from unrolled.models.architectures import ARCHITECTURES, printed, tiny
 from unrolled.models.transformer_config import PRESETS, TransformerConfig
-from unrolled.training.cost import MODELS, counted, flops, parameters
 
 every_row = pytest.mark.parametrize("name", ARCHITECTURES)
 

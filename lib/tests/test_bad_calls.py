@@ -23,27 +23,14 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from unrolled.data import (
-    batches,
-    bpe,
-    bpe_files,
-    bpe_merges,
-    copying,
-    corpora,
-    number_words,
-    parentheses,
-    published,
-    tagging,
-    tasks,
-    tokens,
-    wordpiece,
-)
+from unrolled.accounting import cost, memory
+from unrolled.data import batches, bpe, bpe_files, bpe_merges, corpora, tokens, wordpiece
+from unrolled.generation import beam, exact, generate, samplers, speculative
 from unrolled.models import (
     architectures,
     attention,
     autograd,
     block,
-    depth,
     encoder_decoder,
     flash,
     gradcheck,
@@ -73,22 +60,16 @@ from unrolled.models import (
 )
 from unrolled.training import (
     batch_iterator,
-    beam,
     checkpoint,
-    cost,
     evaluate,
     fit,
-    generate,
     losses,
-    memory,
-    mode,
     preference,
-    samplers,
-    scaling,
     schedule,
     settings,
-    speculative,
 )
+from unrolled_book import depth, scaling, word_vectors
+from unrolled_book.tasks import copying, number_words, parentheses, symbols, tagging
 
 
 def floats(*shape):
@@ -165,16 +146,16 @@ GOOD = [
     (parentheses.is_balanced, dict(sequence=[0, 9], n_colours=5)),
     (parentheses.balanced, dict(rng=RNG, n=2, pairs=3, n_colours=5)),
     (parentheses.corrupt, dict(rng=RNG, sequence=np.array([0, 1, 8, 9]), kind="swap", n_colours=5)),
-    (published.load().ids, dict(words=["king", "queen"])),
-    (published.analogy_questions, dict(pairs=[("a", "b"), ("c", "d")])),
+    (word_vectors.load().ids, dict(words=["king", "queen"])),
+    (word_vectors.analogy_questions, dict(pairs=[("a", "b"), ("c", "d")])),
     (tagging.encode, dict(sentence="time flies")),
     (tagging.split, dict(rng=RNG, n_train=20, n_held_out=2)),
     (tagging.most_frequent_tags, dict(data=tagging.lecture())),
     (tagging.lecture().text, dict(i=0)),
-    (tasks.parentheses, dict(rng=RNG, n=2, pairs=(2, 3), n_colours=2, negatives=["swap"],
+    (symbols.parentheses, dict(rng=RNG, n=2, pairs=(2, 3), n_colours=2, negatives=["swap"],
                              coupled=False)),
-    (tasks.adversarial, dict(rng=RNG, n=2, pairs=(3, 4), n_colours=2)),
-    (tasks.copy_task, dict(rng=RNG, n=2, delay=3, n_symbols=4, n_distractors=2, n_copied=1)),
+    (symbols.adversarial, dict(rng=RNG, n=2, pairs=(3, 4), n_colours=2)),
+    (symbols.copy_task, dict(rng=RNG, n=2, delay=3, n_symbols=4, n_distractors=2, n_copied=1)),
     (tokens.CharTokenizer, dict(vocab=["a", "b"])),
     (tokens.CharTokenizer.train, dict(text=TEXT)),
     (CHARS.encode, dict(text=TEXT)),
@@ -404,7 +385,7 @@ GOOD = [
     (beam.beam_search, dict(
         model=LM, prompt=PROMPT, n_new=2, n_beams=2, n_best=1, alpha=0.0, divisor="n**alpha",
         early_stopping=False, stop=None, source=None, source_mask=None, cache=True)),
-    (mode.exact_mode, dict(model=LM, prompt=PROMPT, n_new=2, stop=None, source=None,
+    (exact.exact_mode, dict(model=LM, prompt=PROMPT, n_new=2, stop=None, source=None,
                            source_mask=None, max_reads=100, cache=True)),
     (speculative.speculate, dict(model=LM, draft=LM, prompt=PROMPT, n_new=2, n_ahead=2,
                                  rng=GENERATOR, cache=True)),
@@ -645,7 +626,7 @@ def test_what_is_listed_as_legitimate_is_taken(made):
 def test_everything_public_is_called_or_is_a_part():
     called = {part for f, _ in GOOD for part in name_of(f).strip("()").split(".")}
     missing = []
-    for floor in ("data", "models", "training"):
+    for floor in ("data", "models", "training", "generation", "accounting"):
         package = importlib.import_module(f"unrolled.{floor}")
         for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if "._" in info.name:

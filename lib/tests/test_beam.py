@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 from torch.testing import assert_close
+from unrolled.generation.beam import DIVISORS, beam_search
+from unrolled.generation.generate import generate
 from unrolled.models.encoder_decoder import EncoderDecoder
 from unrolled.models.pretrained import config_from, load
 from unrolled.models.recurrent_lm import RecurrentLM
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
-from unrolled.training.beam import DIVISORS, beam_search
-from unrolled.training.generate import generate
 
 B, T, S, V = 3, 2, 5, 7
 DTYPE = torch.float64

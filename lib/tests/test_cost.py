@@ -6,10 +6,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from unrolled.accounting.cost import MODELS, cache_bytes, parameters
 from unrolled.models.layers import ACTIVATIONS, GATED
 from unrolled.models.neural_lm import NeuralLMConfig
 from unrolled.models.transformer_config import POSITIONS, PRESETS, TransformerConfig, preset
-from unrolled.training.cost import MODELS, cache_bytes, parameters
 
 
 def by_formula(c, kind):

@@ -18,9 +18,10 @@ import time
 import numpy as np
 import pytest
 import torch
-from unrolled.data import corpora, published
+from unrolled.data import corpora
 from unrolled.training import checkpoint
 from unrolled.training.fit import FitConfig, fit
+from unrolled_book import word_vectors
 from unrolled_book.experiments import record, trained
 
 MEGABYTE = 2**20
@@ -182,9 +183,9 @@ def test_a_corpus_that_is_not_there_is_not_called_damaged(tmp_path):
 
 
 def test_damaged_questions_are_named(tmp_path, monkeypatch):
-    rng, whole = random.Random(0), (published._TEXTS / "analogies.txt").read_bytes()
-    monkeypatch.setattr(published, "_TEXTS", tmp_path)
-    path, ask = tmp_path / "analogies.txt", published.analogy_pairs.__wrapped__
+    rng, whole = random.Random(0), (word_vectors._TEXTS / "analogies.txt").read_bytes()
+    monkeypatch.setattr(word_vectors, "_TEXTS", tmp_path)
+    path, ask = tmp_path / "analogies.txt", word_vectors.analogy_pairs.__wrapped__
     for _ in range(3):
         for data in torn(whole, rng):
             path.write_bytes(data)

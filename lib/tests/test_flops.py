@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 from torch.utils.flop_counter import FlopCounterMode
+from unrolled.accounting.cost import MODELS, flops, parameters
 from unrolled.models.layers import ACTIVATIONS, GATED
 from unrolled.models.masks import causal_mask, window_mask
 from unrolled.models.transformer_config import POSITIONS, TransformerConfig, preset
-from unrolled.training.cost import MODELS, flops, parameters
 
 V, B, T, S, CONTEXT = 23, 5, 7, 11, 31
 KINDS = ("decoder", "encoder", "encoder-decoder")

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 from torch import nn
 from torch.testing import assert_close
+from unrolled.generation.generate import generate, stream
+from unrolled.generation.samplers import Sampling
 from unrolled.models.encoder_decoder import EncoderDecoder
 from unrolled.models.recurrent import CELLS
 from unrolled.models.recurrent_lm import RecurrentLM
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
-from unrolled.training.generate import generate, stream
-from unrolled.training.samplers import Sampling
 
 V, D, H, B, T, CONTEXT = 5, 6, 7, 3, 2, 11
 PROMPT = torch.tensor([[1, 0], [4, 2], [3, 3]])

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
+from unrolled.accounting.cost import parameters
+from unrolled.accounting.memory import OPTIMISERS, activation_bytes, state_bytes
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig, preset
-from unrolled.training.cost import parameters
-from unrolled.training.memory import OPTIMISERS, activation_bytes, state_bytes
 
 V, B, T, H, K, LAYERS = 101, 3, 37, 3, 16, 3
 SIZES = {"vocab_size": V, "d_model": 48, "n_layers": LAYERS, "n_heads": H, "d_ff": 206}

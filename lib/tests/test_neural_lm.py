@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.testing import assert_close
 from unrolled.data.batches import ContiguousBatches
+from unrolled.generation.generate import generate
 from unrolled.models.neural_lm import NeuralLM, NeuralLMConfig
 from unrolled.training.evaluate import evaluate
 from unrolled.training.fit import FitConfig, fit
-from unrolled.training.generate import generate
 from unrolled_book.behaviour import check_batch, check_causal
 
 V, WORDS, M, H, B, T = 11, 3, 5, 7, 2, 13

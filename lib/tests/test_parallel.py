@@ -7,11 +7,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
+from unrolled.accounting.cost import parameters
 from unrolled.models.block import Block
 from unrolled.models.encoder_decoder import EncoderDecoder
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
-from unrolled.training.cost import parameters
 
 DTYPE = torch.float64
 V, D, H, HIDDEN, LAYERS, B, T, CONTEXT = 23, 24, 3, 19, 2, 5, 7, 11

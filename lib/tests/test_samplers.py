@@ -9,7 +9,7 @@ import torch
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
-from unrolled.training.samplers import (
+from unrolled.generation.samplers import (
     Sampling,
     divide_by_temperature,
     min_p_filter,

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 from torch.testing import assert_close
+from unrolled.generation.beam import beam_search
+from unrolled.generation.generate import generate
 from unrolled.models.seq2seq import QUERIES, SCORES, MemoryAttention, Seq2Seq
-from unrolled.training.beam import beam_search
 from unrolled.training.fit import FitConfig, fit
-from unrolled.training.generate import generate
 from unrolled_book.behaviour import (
     BehaviourError,
     check_causal,

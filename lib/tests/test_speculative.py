@@ -8,12 +8,12 @@ import pytest
 import torch
 from scipy.stats import chi2
 from torch import nn
+from unrolled.generation.generate import generate
+from unrolled.generation.samplers import Sampling
+from unrolled.generation.speculative import speculate
 from unrolled.models.recurrent_lm import RecurrentLM
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
-from unrolled.training.generate import generate
-from unrolled.training.samplers import Sampling
-from unrolled.training.speculative import speculate
 
 V = 3
 DTYPE = torch.float64

@@ -7,9 +7,9 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 from unrolled.data.batches import ContiguousBatches
+from unrolled.generation.generate import generate
 from unrolled.models.ssm_lm import SelectiveLM
 from unrolled.training.fit import FitConfig, fit
-from unrolled.training.generate import generate
 from unrolled_book.behaviour import check_cache, check_causal
 
 V, D, INNER, N, RANK, WIDTH, LAYERS, B, T = 13, 5, 7, 3, 2, 4, 3, 2, 11

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import torch
 from unrolled.data.batches import IGNORE
+from unrolled.generation.beam import beam_search
+from unrolled.generation.generate import generate
 from unrolled.models.lora import add_lora
 from unrolled.models.moe import MixtureOfExperts, with_balance
 from unrolled.models.recurrent_lm import RecurrentLM
@@ -17,9 +19,7 @@ from unrolled.models.seq2seq import Seq2Seq
 from unrolled.models.ssm_lm import SelectiveLM
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import preset
-from unrolled.training.beam import beam_search
 from unrolled.training.fit import FitConfig, fit, next_token_loss
-from unrolled.training.generate import generate
 
 pytestmark = pytest.mark.cuda
 V, B, T, N_STEPS, N_NEW, LAYERS, EXPERTS = 31, 3, 11, 40, 17, 2, 5
@@ -120,12 +120,12 @@ def test_a_fit_waits_once_in_twenty_steps_and_where_a_model_has_to(case, waits):
 
 
 WRITERS = {  # waits a token
-    "greedy": ({"temperature": 0}, {"training/reader.py": 1}),
+    "greedy": ({"temperature": 0}, {"generation/reader.py": 1}),
     "greedy, a stop": (
-        {"temperature": 0, "stop": 3}, {"training/reader.py": 1, "training/generate.py": 1}
+        {"temperature": 0, "stop": 3}, {"generation/reader.py": 1, "generation/generate.py": 1}
     ),
     # the logits to the CPU, where the token is drawn, and the token back
-    "drawn": ({"top_p": 0.9}, {"training/reader.py": 1, "training/samplers.py": 2}),
+    "drawn": ({"top_p": 0.9}, {"generation/reader.py": 1, "generation/samplers.py": 2}),
 }  # fmt: skip
 
 
@@ -142,4 +142,4 @@ def test_a_beam_waits_for_its_logits_and_for_whether_it_has_ended(waits):
     prompt, model = torch.zeros(B, 2, dtype=torch.long, device="cuda"), transformer().cuda()
     found = waits(lambda: beam_search(model, prompt, N_NEW, n_beams=2, stop=3))
     once = 2  # the stops to the device, and the longest length back
-    assert found == {"training/reader.py": N_NEW, "training/beam.py": N_NEW + once}
+    assert found == {"generation/reader.py": N_NEW, "generation/beam.py": N_NEW + once}

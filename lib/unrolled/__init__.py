@@ -1,8 +1,8 @@
 """Unrolled: language models from the chain rule to the Transformer.
 
-The three floors, each importing only from those below it:
-`data` (text, tokens), `models`, `training` (fit, evaluate, generate). What teaches and records is
-another package, `unrolled_book`.
+Five floors, each importing only from those below it: `data` (text, tokens), `models`, `training`
+(fit, evaluate), `generation`, `accounting` (parameters, operations, bytes). What teaches and
+records is another package, `unrolled_book`.
 """
 
 

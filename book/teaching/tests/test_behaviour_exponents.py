@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from unrolled.training.scaling import power_law, valley
 from unrolled_book.behaviour import BehaviourError, check_exponent
 from unrolled_book.behaviour.exponents import LAWS, embedding, simulated
+from unrolled_book.scaling import power_law, valley
 
 BLOCKS = np.logspace(2, 10.5, 86)
 

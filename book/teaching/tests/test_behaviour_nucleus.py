@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from unrolled.training.samplers import top_k_filter, top_p_filter
+from unrolled.generation.samplers import top_k_filter, top_p_filter
 from unrolled_book.behaviour import BehaviourError, check_top_p
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from unrolled.models.depth import Stack
 from unrolled_book.behaviour import BehaviourError, check_units
+from unrolled_book.depth import Stack
 
 N, H = 11, 5
 HIDDEN = np.random.default_rng(0).normal(size=(N, H))

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 import torch
 from unrolled.data.batches import IGNORE
-from unrolled.data.parentheses import is_balanced
-from unrolled.data.tasks import Parentheses, parentheses
 from unrolled_book.experiments import c11_parentheses as experiment
 from unrolled_book.experiments.c11_parentheses import (
     CELLS,
@@ -22,6 +20,8 @@ from unrolled_book.experiments.c11_parentheses import (
     run,
     train,
 )
+from unrolled_book.tasks.parentheses import is_balanced
+from unrolled_book.tasks.symbols import Parentheses, parentheses
 
 
 class Stack(torch.nn.Module):

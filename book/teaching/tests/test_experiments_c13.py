@@ -6,7 +6,6 @@ import json
 
 import pytest
 import torch
-from unrolled.data import number_words
 from unrolled_book.behaviour import BehaviourError, check_permutation
 from unrolled_book.experiments import c13_seq2seq, record
 from unrolled_book.experiments.c13_seq2seq import (
@@ -30,6 +29,7 @@ from unrolled_book.experiments.c13_seq2seq import (
     train,
     words,
 )
+from unrolled_book.tasks import number_words
 
 
 def test_the_result_is_json_with_a_row_for_every_arm_and_seed(monkeypatch):

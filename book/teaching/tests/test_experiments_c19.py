@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
-from unrolled.data import number_words
 from unrolled.data.batches import IGNORE
 from unrolled_book.behaviour import BehaviourError, check_padding, check_shift
 from unrolled_book.experiments import c19_masked, c19_translation, record
 from unrolled_book.experiments.c19_masked import CHANGED, CHOSEN, CLS, HIDDEN, MASK, N_MARKS
 from unrolled_book.experiments.c19_translation import Arm, fresh, tensors
+from unrolled_book.tasks import number_words
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch import nn
 from unrolled.data import corpora
-from unrolled.data.copying import NEWLINE, TOKENIZER, as_batch
 from unrolled.data.tokens import CharTokenizer
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
@@ -24,6 +23,7 @@ from unrolled_book.experiments import (
 )
 from unrolled_book.experiments._climb import climb
 from unrolled_book.experiments.c20_authors import Classifier, Passages
+from unrolled_book.tasks.copying import NEWLINE, TOKENIZER, as_batch
 
 TESTS = c20_copy.tests(7)
 

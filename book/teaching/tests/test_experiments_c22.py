@@ -7,11 +7,11 @@ import json
 import numpy as np
 import pytest
 import torch
-from unrolled.training import cost
-from unrolled.training.scaling import Law, power_law
+from unrolled.accounting import cost
 from unrolled_book.experiments import c22_scaling as scaling
 from unrolled_book.experiments import c22_times as times
 from unrolled_book.experiments import record
+from unrolled_book.scaling import Law, power_law
 
 
 def simulated(d_model, compute, lr, seed):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from unrolled.training.scaling import Law
 
 from unrolled_book.behaviour.arrays import BehaviourError
+from unrolled_book.scaling import Law
 
 Train = Callable[[np.ndarray, np.ndarray], np.ndarray]
 Count = Callable[[np.ndarray], np.ndarray]

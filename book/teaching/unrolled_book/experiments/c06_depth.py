@@ -21,9 +21,9 @@ from torch.nn import functional as F
 from unrolled.data import corpora
 from unrolled.data.batches import random_batch
 from unrolled.data.tokens import CharTokenizer
-from unrolled.models.depth import Stack, start
 from unrolled.training.evaluate import bits
 
+from unrolled_book.depth import Stack, start
 from unrolled_book.experiments._common import best_lr, n_parameters, search, seeded
 
 CORPUS = "shakespeare-small"

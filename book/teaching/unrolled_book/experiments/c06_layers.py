@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from unrolled.models.depth import Stack
 from unrolled.training.evaluate import bits
 
+from unrolled_book.depth import Stack
 from unrolled_book.experiments import c06_depth
 from unrolled_book.experiments._common import seeded
 

@@ -25,11 +25,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from unrolled.data.batches import Pair
-from unrolled.data.tasks import Copy, copy_task
 from unrolled.models.recurrent_lm import RecurrentLM
 from unrolled.training.fit import FitConfig, cross_entropy, fit
 
 from unrolled_book.experiments._common import seeded
+from unrolled_book.tasks.symbols import Copy, copy_task
 
 STARTS = ("default", "orthogonal", "identity", "default relu", "identity relu")
 N_SYMBOLS, N_DISTRACTORS = 7, 3

@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 from unrolled.data.batches import Pair, targets_at_end
-from unrolled.data.parentheses import NEEDED_PAIRS, RIGHT_COUNTS
-from unrolled.data.tasks import Parentheses, adversarial, parentheses
 from unrolled.models.recurrent import Recurrent
 from unrolled.training.fit import DivergedError, FitConfig, fit
 
 from unrolled_book.experiments._common import n_parameters, seeded
+from unrolled_book.tasks.parentheses import NEEDED_PAIRS, RIGHT_COUNTS
+from unrolled_book.tasks.symbols import Parentheses, adversarial, parentheses
 
 N_COLOURS, BATCH_SIZE, HIDDEN_SIZE = 5, 64, 50
 KEEP = 2.0  # the first bias of the gate that keeps: sigmoid(2) = 0.88

@@ -18,12 +18,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from unrolled.data import number_words
 from unrolled.data.batches import IGNORE
+from unrolled.generation.generate import generate
 from unrolled.models.seq2seq import Seq2Seq
-from unrolled.training.generate import generate
 
 from unrolled_book.experiments._common import best_lr, n_parameters, search, seeded
+from unrolled_book.tasks import number_words
 
 EMBEDDING, HIDDEN, BATCH_SIZE, MAX_NORM = 32, 64, 64, 1.0
 LRS = 2.5e-3, 5e-3, 1e-2

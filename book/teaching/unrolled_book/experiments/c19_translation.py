@@ -19,16 +19,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from unrolled.data import number_words
 from unrolled.data.batches import IGNORE
+from unrolled.generation.generate import generate
 from unrolled.models.encoder_decoder import EncoderDecoder
 from unrolled.models.heads import attention_weights
 from unrolled.models.seq2seq import Seq2Seq
 from unrolled.models.transformer_config import TransformerConfig
-from unrolled.training.generate import generate
 
 from unrolled_book.experiments import c13_seq2seq
 from unrolled_book.experiments._common import best_lr, n_parameters, search, seeded
+from unrolled_book.tasks import number_words
 
 BATCH_SIZE, MAX_NORM, N_STEPS = c13_seq2seq.BATCH_SIZE, c13_seq2seq.MAX_NORM, 700
 N_LONGER = 3 * N_STEPS

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 from torch import nn
-from unrolled.data.copying import TOKENIZER, CopyLines, as_batch, copy_lines, names, random_names
 from unrolled.models.recurrent_lm import RecurrentLM
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
@@ -19,6 +18,14 @@ from unrolled.training.evaluate import bits
 from unrolled.training.fit import FitResult, cross_entropy, fit
 
 from unrolled_book.experiments._common import best_lr, cosine, n_parameters
+from unrolled_book.tasks.copying import (
+    TOKENIZER,
+    CopyLines,
+    as_batch,
+    copy_lines,
+    names,
+    random_names,
+)
 
 SEEDS = (0, 1, 2)
 LRS = {

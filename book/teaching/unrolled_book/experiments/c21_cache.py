@@ -10,9 +10,9 @@ import time
 from collections.abc import Sequence
 
 import torch
+from unrolled.generation.generate import generate
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
-from unrolled.training.generate import generate
 
 SEEDS = (0, 1, 2)
 LENGTHS = (64, 128, 256, 512, 1024)

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 from unrolled.data import corpora
 from unrolled.data.tokens import CharTokenizer
+from unrolled.generation.beam import beam_search
+from unrolled.generation.generate import generate
 from unrolled.models.transformer import TransformerLM
-from unrolled.training.beam import beam_search
 from unrolled.training.fit import cross_entropy
-from unrolled.training.generate import generate
 
 from unrolled_book.experiments import trained
 from unrolled_book.experiments.ladder import CORPUS

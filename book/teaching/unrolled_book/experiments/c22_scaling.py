@@ -16,16 +16,16 @@ from functools import cache
 import numpy as np
 import torch
 from torch.nn import functional as F
+from unrolled.accounting import cost
 from unrolled.data import corpora
 from unrolled.data.tokens import CharTokenizer
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
-from unrolled.training import cost
 from unrolled.training.evaluate import bits
 from unrolled.training.fit import fit
-from unrolled.training.scaling import power_law, valley
 
 from unrolled_book.experiments._common import best_lr, cosine, search, seeded, windows
+from unrolled_book.scaling import power_law, valley
 
 CORPUS = "shakespeare"
 N_LAYERS, WINDOW, BATCH_SIZE = 2, 64, 8

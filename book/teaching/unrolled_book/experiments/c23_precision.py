@@ -15,13 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.func import functional_call
-from unrolled.data import number_words
 from unrolled.data.batches import IGNORE
 from unrolled.models.transformer import TransformerLM
 from unrolled.training.fit import cross_entropy
 
 from unrolled_book.experiments import c23_shards
 from unrolled_book.experiments._common import best_lr, search
+from unrolled_book.tasks import number_words
 
 SEEDS, SEARCH_SEED, N_STEPS, N_VALID = (0, 1, 2), 100, 300, 1500
 LRS = (2e-3, 4e-3, 8e-3, 1.6e-2, 3.2e-2)

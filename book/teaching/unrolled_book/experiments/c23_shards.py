@@ -21,13 +21,13 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor
-from unrolled.data import number_words
 from unrolled.data.batches import IGNORE, pad
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
 from unrolled.training.fit import FitConfig, cross_entropy, fit
 
 from unrolled_book.experiments._common import best_lr, search, seeded
+from unrolled_book.tasks import number_words
 
 BATCH_SIZE, N_STEPS, SEEDS, SEARCH_SEEDS = 64, 300, (0, 1, 2), (100, 101)
 N_VALID, N_LOOKS, POOL = 1500, 16, 16

@@ -13,11 +13,12 @@ import string
 from collections.abc import Sequence
 
 import numpy as np
-from unrolled.data import corpora, published
+from unrolled.data import corpora
 from unrolled.data.tokens import CharTokenizer
 from unrolled.models import vectors
 from unrolled.models.ngram import NGram
 
+from unrolled_book import word_vectors
 from unrolled_book.experiments.ladder import CORPUS
 
 ORDER = 7
@@ -52,7 +53,7 @@ def reworded(text: str, every: int = EVERY) -> str:
 
     Where a word has no vector the next that has one is replaced.
     """
-    glove = published.load()
+    glove = word_vectors.load()
     known, unit = {word: i for i, word in enumerate(glove.words)}, vectors.unit(glove.vectors)
     kept = 0  # words since the last one that was replaced
 

@@ -17,9 +17,9 @@ from torch import nn
 from unrolled.data import corpora
 from unrolled.data.batches import IGNORE, Pair
 from unrolled.data.tokens import CharTokenizer
+from unrolled.generation.generate import generate
 from unrolled.models.transformer import TransformerLM
 from unrolled.training.fit import FitConfig, cross_entropy, fit
-from unrolled.training.generate import generate
 from unrolled.training.preference import answer_batch
 
 from unrolled_book.experiments import trained

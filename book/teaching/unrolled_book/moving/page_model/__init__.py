@@ -2,7 +2,7 @@
 
 `pack` writes the model into one small file with eight bits for each weight; `show` puts its frame
 into a page. `page_model.js`, written into the page, is the forward pass in JavaScript, one token at
-a time with a cache of keys and values. `sampling.js` adds the knobs of `training.samplers`.
+a time with a cache of keys and values. `sampling.js` adds the knobs of `generation.samplers`.
 """
 
 from __future__ import annotations

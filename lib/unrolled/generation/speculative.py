@@ -10,9 +10,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from unrolled.generation.reader import Reader, check_prompts
+from unrolled.generation.samplers import Sampling
 from unrolled.training.evaluate import in_mode
-from unrolled.training.reader import Reader, check_prompts
-from unrolled.training.samplers import Sampling
 from unrolled.validate import checked, whole
 
 

@@ -10,11 +10,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unrolled.data import tagging
 from unrolled.data.batches import IGNORE, pad
-from unrolled.data.parentheses import COLOURED, KINDS, RIGHT_COUNTS, balanced, corrupt, is_balanced
-from unrolled.data.tasks import adversarial, copy_task, parentheses
 from unrolled_book.behaviour import check_causal
+from unrolled_book.tasks import tagging
+from unrolled_book.tasks.parentheses import (
+    COLOURED,
+    KINDS,
+    RIGHT_COUNTS,
+    balanced,
+    corrupt,
+    is_balanced,
+)
+from unrolled_book.tasks.symbols import adversarial, copy_task, parentheses
 
 modest = settings(max_examples=40, deadline=None)
 each_kind = pytest.mark.parametrize("kind", KINDS)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-
 from unrolled.models.tensors import check_floats
 from unrolled.validate import checked, one_of, whole
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from unrolled.generation.reader import Reader, check_prompts, check_stops, stop_ids
 from unrolled.training.evaluate import in_mode
-from unrolled.training.reader import Reader, check_prompts, check_stops, stop_ids
 from unrolled.validate import checked, one_of, real, whole
 
 # What a text's log-probability is divided by, for n new tokens, its stop among them.

@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
+from unrolled.generation.reader import Reader, check_prompts, check_stops, stop_ids
+from unrolled.generation.samplers import Sampling
 from unrolled.training.evaluate import in_mode
-from unrolled.training.reader import Reader, check_prompts, check_stops, stop_ids
-from unrolled.training.samplers import Sampling
 from unrolled.validate import checked, whole
 
 

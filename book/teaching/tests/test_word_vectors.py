@@ -6,11 +6,11 @@ import re
 
 import numpy as np
 import pytest
-from unrolled.data import published
+from unrolled_book import word_vectors
 
 
 def test_ten_thousand_words_with_fifty_numbers():
-    glove = published.load()
+    glove = word_vectors.load()
     assert (len(glove.words), glove.vectors.shape) == (10_000, (10_000, 50))
     assert glove.vectors.dtype == np.float32
     assert np.isfinite(glove.vectors).all()
@@ -21,15 +21,15 @@ def test_ten_thousand_words_with_fifty_numbers():
 
 def test_vectors_are_those_that_were_published():
     """The first numbers of “the” and of “king” in glove.6B.50d.txt, in half precision."""
-    glove = published.load()
+    glove = word_vectors.load()
     expected = [[0.418, 0.24968, -0.41242, 0.1217], [0.50451, 0.68607, -0.59517, -0.022801]]
     found = glove.vectors[glove.ids(["the", "king"]), :4]
     np.testing.assert_allclose(found, expected, rtol=5e-4)
 
 
 def test_two_loads_give_one_object_that_nobody_can_change():
-    glove = published.load()
-    assert glove is published.load()
+    glove = word_vectors.load()
+    assert glove is word_vectors.load()
     with pytest.raises(ValueError, match="read-only"):
         glove.vectors[0, 0] = 1
     assert len(repr(glove)) < 400
@@ -38,34 +38,34 @@ def test_two_loads_give_one_object_that_nobody_can_change():
 
 def test_unknown_words_are_named():
     with pytest.raises(ValueError, match="'garrotxa' is not among the 10,000 words"):
-        published.load().ids(["cheese", "garrotxa"])
-    assert published.load().ids([]).shape == (0,)
+        word_vectors.load().ids(["cheese", "garrotxa"])
+    assert word_vectors.load().ids([]).shape == (0,)
 
 
 @pytest.mark.parametrize("damage", [lambda d: d[:1000], lambda d: d[:-9] + bytes(9), lambda d: b""])
 def test_a_damaged_file_is_refused(tmp_path, monkeypatch, damage):
-    data = (published._TEXTS / "glove.npz").read_bytes()
+    data = (word_vectors._TEXTS / "glove.npz").read_bytes()
     (tmp_path / "glove.npz").write_bytes(damage(data))
-    monkeypatch.setattr(published, "_TEXTS", tmp_path)
-    with pytest.raises(ValueError, match=rf"[0-9a-f]{{64}}, expected {published.SHA256}"):
-        published.load.__wrapped__()
+    monkeypatch.setattr(word_vectors, "_TEXTS", tmp_path)
+    with pytest.raises(ValueError, match=rf"[0-9a-f]{{64}}, expected {word_vectors.SHA256}"):
+        word_vectors.load.__wrapped__()
 
 
 def test_every_question_can_be_asked_of_the_published_vectors():
-    glove, kinds = published.load(), published.analogy_pairs()
+    glove, kinds = word_vectors.load(), word_vectors.analogy_pairs()
     assert list(kinds) == ["capital", "family", "comparative", "plural", "past tense"]
     for pairs in kinds.values():
         words = [word for pair in pairs for word in pair]
         assert len(set(words)) == len(words)  # so that no question holds its own answer
         glove.ids(words)
-    questions = [q for pairs in kinds.values() for q in published.analogy_questions(pairs)]
+    questions = [q for pairs in kinds.values() for q in word_vectors.analogy_questions(pairs)]
     assert len(questions) == len(set(questions)) == 1286
     assert ("man", "woman", "king", "queen") in questions
 
 
 def test_questions_take_every_other_pair_as_their_model():
     pairs = [("a", "A"), ("b", "B"), ("c", "C")]
-    questions = published.analogy_questions(pairs)
+    questions = word_vectors.analogy_questions(pairs)
     assert questions[:2] == [("a", "A", "b", "B"), ("a", "A", "c", "C")]
     assert len(questions) == 6
-    assert published.analogy_questions(pairs[:1]) == []
+    assert word_vectors.analogy_questions(pairs[:1]) == []

@@ -17,13 +17,13 @@ import hashlib
 import re
 from collections.abc import Collection, Iterable, Sequence
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-
 from unrolled.data.batches import IGNORE, pad
-from unrolled.data.corpora import TEXTS, read_text
+from unrolled.data.corpora import read_text
 from unrolled.validate import checked, one_of, whole
 
 SOURCE = "num2words 0.5.14 of the Python Package Index, its output in de, en and fr"
@@ -32,6 +32,7 @@ SHA256 = (
     "b9bee872b4bbec55d7a76a4ce40bd61b5716a1aad5fc211c26445ac783aedd12"  # of the uncompressed file
 )
 
+TEXT = Path(__file__).parents[1] / "texts" / "number_words.bz2"
 LANGUAGES = ("de", "en", "fr")
 MAX_DIGITS, PER_LENGTH = 12, 4000
 PAD, START, END = 0, 1, 2  # the first ids of every vocabulary
@@ -187,7 +188,7 @@ def _drawn(digits: int) -> list[int]:
 @cache
 def _parts() -> dict[str, tuple[tuple[str, ...], ...]]:
     """For each language the words of 1 … 999 times 1, 1000, 10⁶ and 10⁹."""
-    text = read_text(TEXTS / "number_words.bz2", SHA256)
+    text = read_text(TEXT, SHA256)
     parts: dict[str, tuple[tuple[str, ...], ...]] = dict.fromkeys(LANGUAGES, ())
     for section in text.split("\f")[1:]:
         heading, body = section.split("\n", 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
-from unrolled.training.scaling import Law, power_law, valley
+from unrolled_book.scaling import Law, power_law, valley
 
 
 def test_a_parabola_gives_its_own_lowest_point_from_any_sizes():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from unrolled.accounting.cost import parameters
 from unrolled.models.layers import GATED
 from unrolled.models.transformer_config import TransformerConfig
-from unrolled.training.cost import parameters
 from unrolled.validate import checked, one_of, whole
 
 # How many numbers an optimiser keeps for each parameter, all in single precision.

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unrolled.data import copying
 from unrolled.data.batches import IGNORE
-from unrolled.data.copying import TOKENIZER, as_batch, copy_lines, names, random_names
+from unrolled_book.tasks import copying
+from unrolled_book.tasks.copying import TOKENIZER, as_batch, copy_lines, names, random_names
 
 
 def test_a_batch_by_hand():

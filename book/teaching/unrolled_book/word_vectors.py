@@ -21,7 +21,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-
 from unrolled.validate import checked
 
 _TEXTS = Path(__file__).parent / "texts"

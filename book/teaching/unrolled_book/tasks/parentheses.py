@@ -1,6 +1,6 @@
 """Balanced and coloured parentheses, and ways of making them wrong (chapters 9 and 11).
 
-`unrolled.data.tasks` makes labelled sets of them.
+`unrolled_book.tasks.symbols` makes labelled sets of them.
 With c colours there are 2c symbols: 0 … c − 1 open, and what i opens, j closes when i + j = 2c − 1.
 One colour is the plain "(" = 0 and ")" = 1; five colours are the ten symbols with i + j = 9:
 
@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
 from unrolled.validate import checked, one_of, whole
 
 Symbols = NDArray[np.int64]

@@ -1,8 +1,8 @@
 """Labelled sets for the tasks of memory (chapters 9 to 11): parentheses, and delayed copying.
 
 Everything is numpy int64 and drawn from the given generator: the same seed gives the same set.
-`unrolled.data.parentheses` makes the strings and their faults, `unrolled.data.batches.pad` pads
-sequences of several lengths.
+`tasks.parentheses` makes the strings and their faults, `unrolled.data.batches.pad` pads sequences
+of several lengths.
 """
 
 from __future__ import annotations
@@ -14,10 +14,17 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-
 from unrolled.data.batches import IGNORE
-from unrolled.data.parentheses import COLOURED, KINDS, NEEDED_PAIRS, RIGHT_COUNTS, balanced, corrupt
 from unrolled.validate import checked, one_of, whole
+
+from unrolled_book.tasks.parentheses import (
+    COLOURED,
+    KINDS,
+    NEEDED_PAIRS,
+    RIGHT_COUNTS,
+    balanced,
+    corrupt,
+)
 
 Symbols = NDArray[np.int64]
 _TRIES = 1000  # draws without a usable string before a set is called impossible

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unrolled.data import number_words
 from unrolled.data.batches import IGNORE
-from unrolled.data.number_words import (
+from unrolled_book.tasks import number_words
+from unrolled_book.tasks.number_words import (
     END,
     LANGUAGES,
     LENGTHS,
@@ -181,7 +181,7 @@ def test_pairs_are_padded_and_shifted_by_one():
 
 
 def test_the_checksum_is_that_of_the_unpacked_file():
-    data = bz2.decompress((number_words.TEXTS / "number_words.bz2").read_bytes())
+    data = bz2.decompress(number_words.TEXT.read_bytes())
     assert hashlib.sha256(data).hexdigest() == number_words.SHA256
 
 

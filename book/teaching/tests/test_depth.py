@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 from torch.testing import assert_close
-from unrolled.models.depth import MODES, NONLINEARITIES, SCHEMES, Stack, spread, start, start_std
+from unrolled_book.depth import MODES, NONLINEARITIES, SCHEMES, Stack, spread, start, start_std
 
 SHAPE = (7, 13)  # outputs, inputs
 TORCH = {

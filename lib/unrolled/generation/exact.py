@@ -13,8 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from unrolled.generation.reader import Reader, check_prompts, check_stops, stop_ids
 from unrolled.training.evaluate import in_mode
-from unrolled.training.reader import Reader, check_prompts, check_stops, stop_ids
 from unrolled.validate import checked, whole
 
 

@@ -10,12 +10,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from unrolled.generation.beam import beam_search
+from unrolled.generation.exact import exact_mode
 from unrolled.models.encoder_decoder import EncoderDecoder
 from unrolled.models.recurrent_lm import RecurrentLM
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
-from unrolled.training.beam import beam_search
-from unrolled.training.mode import exact_mode
 
 V, STOP = 5, 4
 DTYPE = torch.float64

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-
 from unrolled.data.batches import IGNORE, pad
 from unrolled.data.corpora import load
 from unrolled.data.tokens import CharTokenizer

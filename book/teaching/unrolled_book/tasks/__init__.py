@@ -1,0 +1,1 @@
+"""What is made for the book: tasks for a model, with the right answers."""

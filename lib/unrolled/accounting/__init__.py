@@ -1,0 +1,1 @@
+"""Floor 5: what a model costs: parameters, operations, bytes."""
