@@ -71,21 +71,29 @@ class Block(nn.Module):
         biased = self.config.position in ("alibi", "relative")
         if biased and bias is None and not isinstance(mask, ScoreMask):
             raise ValueError(f"positions are {self.config.position!r}: the block needs their bias")
-        of_x = {"mask": mask, "bias": bias, "positions": positions, "cache": cache}
-        of_source = {"source": source, "mask": source_mask, "cache": source_cache}
-        sublayers = [(self.norm_attention, self.attention, of_x | {"causal": self.causal})]
-        if self.cross is not None:
-            sublayers.append((self.norm_cross, self.cross, of_source))
-        sublayers.append((self.norm_feed_forward, self.feed_forward, {}))
+
+        def attend(x: Tensor) -> Tensor:
+            given = {"bias": bias, "positions": positions, "cache": cache, "causal": self.causal}
+            return self.dropout(self.attention(x, mask=mask, **given))
+
+        def look_up(x: Tensor) -> Tensor:
+            return self.dropout(self.cross(x, source, source_mask, cache=source_cache))
+
+        def feed(x: Tensor) -> Tensor:
+            return self.dropout(self.feed_forward(x))
+
+        has_source = self.cross is not None
         if self.config.parallel:
             read = self.norm_attention(x)
-            return x + sum(self.dropout(f(read, **given)) for _, f, given in sublayers)
-        for norm, f, given in sublayers:
-            if self.config.norm_first:
-                x = x + self.dropout(f(norm(x), **given))
-            else:
-                x = norm(x + self.dropout(f(x, **given)))
-        return x
+            both = attend(read) + look_up(read) if has_source else attend(read)
+            return x + (both + feed(read))
+        if self.config.norm_first:
+            x = x + attend(self.norm_attention(x))
+            x = x + look_up(self.norm_cross(x)) if has_source else x
+            return x + feed(self.norm_feed_forward(x))
+        x = self.norm_attention(x + attend(x))
+        x = self.norm_cross(x + look_up(x)) if has_source else x
+        return self.norm_feed_forward(x + feed(x))
 
 
 def make_norm(config: TransformerConfig) -> nn.Module:
