@@ -24,7 +24,16 @@ import pytest
 import torch
 from torch import nn
 from unrolled.accounting import cost, memory
-from unrolled.data import batches, bpe, bpe_files, bpe_merges, corpora, tokens, wordpiece
+from unrolled.data import (
+    batches,
+    bpe,
+    bpe_files,
+    bpe_merges,
+    corpora,
+    tokenizer_files,
+    tokens,
+    wordpiece,
+)
 from unrolled.generation import beam, exact, generate, samplers, speculative
 from unrolled.models import (
     architectures,
@@ -55,7 +64,6 @@ from unrolled.models import (
     ssm_lm,
     transformer,
     transformer_config,
-    vectors,
     vit,
 )
 from unrolled.training import (
@@ -64,11 +72,12 @@ from unrolled.training import (
     evaluate,
     fit,
     losses,
+    model_files,
     preference,
     schedule,
     settings,
 )
-from unrolled_book import depth, scaling, word_vectors
+from unrolled_book import depth, scaling, vectors, word_vectors
 from unrolled_book.tasks import copying, number_words, parentheses, symbols, tagging
 
 
@@ -110,6 +119,7 @@ GOOD = [
     # data
     (batches.ContiguousBatches, dict(tokens=IDS, batch_size=2, seq_len=3)),
     (batches.random_batch, dict(rng=RNG, tokens=IDS, batch_size=2, seq_len=3)),
+    (batches.windows, dict(tokens=IDS, batch_size=2, seq_len=3, rng=RNG)),
     (batches.pad, dict(sequences=[IDS, IDS], pad_id=0)),
     (batches.targets_at_end, dict(mask=np.ones((2, 3), bool), labels=[1, 2])),
     (batches.shuffled_batches, dict(rng=RNG, n=5, batch_size=2)),
@@ -128,6 +138,8 @@ GOOD = [
     (bpe_files.load_gpt2, dict(folder="gpt2", pattern="gpt2")),
     (bpe_files.save_json, dict(tokenizer=BPE, path="bpe.json")),
     (bpe_files.load_json, dict(path="bpe.json")),
+    (tokenizer_files.save_tokenizer, dict(tokenizer=BPE, path="tokenizer.json")),
+    (tokenizer_files.load_tokenizer, dict(path="tokenizer.json")),
     (bpe_merges.learn_merges, dict(pieces={b"ab": 3}, n_merges=1, min_count=2)),
     (copying.names, dict(split="train")),
     (copying.random_names, dict(rng=RNG, n=2, length=(3, 5))),
@@ -354,6 +366,8 @@ GOOD = [
     (schedule.linear, dict(step=0, n_steps=3, warmup_steps=1, min_lr_ratio=0.1)),
     (schedule.cosine, dict(step=0, n_steps=3, warmup_steps=1, min_lr_ratio=0.1)),
     (checkpoint.save, dict(to="x.pt", contents={"a": 1}, config={"b": 2})),
+    (model_files.save_model, dict(model=LM, path="model.pt")),
+    (model_files.load_model, dict(path="model.pt")),
     (checkpoint.load, dict(source="y.pt", config={"b": 2})),
     (cost.parameters, dict(config=CONFIG, kind="decoder")),
     (cost.counted, dict(architecture=architectures.ARCHITECTURES["GPT-1"])),

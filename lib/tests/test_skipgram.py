@@ -7,7 +7,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from unrolled.models import vectors
 from unrolled.models.skipgram import (
     SkipGram,
     SkipGramSettings,
@@ -16,6 +15,7 @@ from unrolled.models.skipgram import (
     sample,
     train,
 )
+from unrolled_book import vectors
 
 V, D, B, K = 11, 5, 7, 3
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from unrolled.models import vectors
+from unrolled_book import vectors
 from unrolled_book.behaviour import BehaviourError, check_neighbours
 
 V, N = 23, 3_000

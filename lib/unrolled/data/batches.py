@@ -73,6 +73,15 @@ def random_batch(
     return text[:, :-1].copy(), text[:, 1:].copy()
 
 
+@checked
+def windows(
+    tokens: ArrayLike, *, batch_size: int, seq_len: int, rng: np.random.Generator
+) -> Iterator[Pair]:
+    """Random windows of a text without end, for `fit`: one `random_batch` after the other."""
+    tokens = _long_enough(tokens, batch_size, seq_len, 1)
+    return iter(lambda: random_batch(rng, tokens, batch_size=batch_size, seq_len=seq_len), None)
+
+
 class Padded(NamedTuple):
     """Sequences of several lengths as one rectangle, T the longest length."""
 

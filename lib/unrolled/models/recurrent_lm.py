@@ -64,6 +64,11 @@ class RecurrentLM(nn.Module):
         """
         super().__init__()
         whole("vocab_size", vocab_size), real("dropout", dropout, 0, below=1)
+        self.arguments = {
+            "vocab_size": vocab_size, "cell": cell, "embedding_dim": embedding_dim,
+            "hidden_size": hidden_size, "n_layers": n_layers, "dropout": dropout,
+            "tie_embeddings": tie_embeddings, "implementation": implementation, **options,
+        }  # fmt: skip
         self.embedding = nn.Embedding(vocab_size, whole("embedding_dim", embedding_dim))
         nn.init.normal_(self.embedding.weight, std=0.1)
         self.recurrent = Recurrent(

@@ -18,43 +18,77 @@ POSITIONS = ("learned", "sinusoidal", "rotary", "rotary-interleaved", "alibi", "
 class TransformerConfig:
     """What a Transformer is made of. The defaults are GPT-2's choices.
 
+    vocab_size: V; a block or a stack alone needs none.
+    d_model: D, the width of x.
+    n_layers: how many blocks; in an encoder–decoder, in each of the two.
+    n_heads: H, heads in each attention.
+    context_length: the longest input.
+    n_kv_heads: G; None: H, multi-head attention. 1: multi-query.
+    head_dim: K; None: D/H.
+    d_ff: F, the width inside the feed-forward layer; None: 4·D.
+    activation: of the feed-forward layer; see `FeedForward`.
+    norm: "layer" or "rms".
+    norm_first: x + f(norm(x)), then a last norm; otherwise norm(x + f(x)).
+    final_norm: after the last block; None: with norm_first. torch: always.
+    norm_eps: ε in the norm.
+    parallel: x + attention(n) + feed_forward(n), one n = norm(x) (GPT-J, PaLM).
+    embedding_norm: a norm on the embeddings (BERT, BLOOM).
+    position: one of POSITIONS.
+    rope_theta: the base of the angles.
+    rotary_dim: how many of each head's entries turn; None: K.
+    n_buckets: of "relative".
+    max_distance: of "relative".
+    window: causal attention reaches so many positions; None: all.
+    n_token_types: an `Encoder` adds a vector for the type of each token (BERT: 2).
+    bias: in linear maps and norms.
+    tie_embeddings: the head is the embedding's matrix.
+    scale_embedding: embeddings times √D (2017).
+    scale_scores: scores divided by √K; T5 does not.
+    scale_logits: logits divided by √D (T5, where tied).
+    dropout: in training, of the three kinds that follow.
+    attention_dropout: of the weights; None: dropout.
+    residual_dropout: of each f(x); None: dropout.
+    embedding_dropout: of the embeddings; None: dropout.
+    init_std: of every matrix; of the last one in f divided by √(2·n_layers).
+    implementation: of attention and norms; "reference" follows the formulas.
+
     What is None is filled in from the other settings. Raises ValueError or TypeError for a setting
     that cannot be, ValueError for those that exclude each other, with the numbers.
     """
 
-    vocab_size: int | None = None  # V; a block or a stack alone needs none
-    d_model: int  # D
-    n_layers: int = 1  # of an encoder–decoder: in each of the two
-    n_heads: int  # H
-    context_length: int = 1024  # the longest input
-    n_kv_heads: int | None = None  # G; None: H, multi-head attention. 1: multi-query
-    head_dim: int | None = None  # K; None: D/H
-    d_ff: int | None = None  # F; None: 4·D
-    activation: str = "gelu-tanh"  # of the feed-forward layer; see `FeedForward`
-    norm: str = "layer"  # or "rms"
-    norm_first: bool = True  # x + f(norm(x)), then a last norm; otherwise norm(x + f(x))
-    final_norm: bool | None = None  # after the last block; None: with norm_first. torch: always
+    vocab_size: int | None = None
+    d_model: int
+    n_layers: int = 1
+    n_heads: int
+    context_length: int = 1024
+    n_kv_heads: int | None = None
+    head_dim: int | None = None
+    d_ff: int | None = None
+    activation: str = "gelu-tanh"
+    norm: str = "layer"
+    norm_first: bool = True
+    final_norm: bool | None = None
     norm_eps: float = NORM_EPS
-    parallel: bool = False  # x + attention(n) + feed_forward(n), one n = norm(x) (GPT-J, PaLM)
-    embedding_norm: bool = False  # a norm on the embeddings (BERT, BLOOM)
-    position: str = "learned"  # one of POSITIONS
-    rope_theta: float = 10_000.0  # the base of the angles
-    rotary_dim: int | None = None  # how many of each head's entries turn; None: K
-    n_buckets: int = 32  # of "relative"
-    max_distance: int = 128  # of "relative"
-    window: int | None = None  # causal attention reaches so many positions; None: all
-    n_token_types: int = 0  # an `Encoder` adds a vector for the type of each token (BERT: 2)
-    bias: bool = True  # in linear maps and norms
-    tie_embeddings: bool = True  # the head is the embedding's matrix
-    scale_embedding: bool = False  # embeddings times √D (2017)
-    scale_scores: bool = True  # scores divided by √K; T5 does not
-    scale_logits: bool = False  # logits divided by √D (T5, where tied)
-    dropout: float = 0.0  # in training, of all three kinds:
-    attention_dropout: float | None = None  # of the weights; None: dropout
-    residual_dropout: float | None = None  # of each f(x); None: dropout
-    embedding_dropout: float | None = None  # of the embeddings; None: dropout
-    init_std: float = 0.02  # of every matrix; of the last one in f divided by √(2·n_layers)
-    implementation: str = "auto"  # of attention and norms; "reference" follows the formulas
+    parallel: bool = False
+    embedding_norm: bool = False
+    position: str = "learned"
+    rope_theta: float = 10_000.0
+    rotary_dim: int | None = None
+    n_buckets: int = 32
+    max_distance: int = 128
+    window: int | None = None
+    n_token_types: int = 0
+    bias: bool = True
+    tie_embeddings: bool = True
+    scale_embedding: bool = False
+    scale_scores: bool = True
+    scale_logits: bool = False
+    dropout: float = 0.0
+    attention_dropout: float | None = None
+    residual_dropout: float | None = None
+    embedding_dropout: float | None = None
+    init_std: float = 0.02
+    implementation: str = "auto"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_given", {f.name: getattr(self, f.name) for f in fields(self)})

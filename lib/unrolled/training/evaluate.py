@@ -81,18 +81,26 @@ def evaluate(
     n_bytes: int,
     *,
     start: int,
-    context_length: int = 256,
-    overlap: int = 128,
+    context_length: int | None = None,
+    overlap: int | None = None,
     batch_size: int = 16,
 ) -> Evaluation:
     """Score every token of a text, the first as if `start` stood before it.
 
     model: (B, T) ids → (B, T, V) logits or log-probabilities. A torch module reads a tensor on its
     device, in evaluation mode; anything else (an n-gram model) reads an int64 array. tokens: (n,),
-    read in windows of context_length. A window repeats the last `overlap` tokens of the one before
+    read in windows of context_length, the model's own when left out, or 256 where it has none. A
+    window repeats the last `overlap` tokens of the one before (128, or half a shorter window)
     without scoring them again, so each score but the first few has at least that much context.
-    Raises ValueError for impossible lengths.
+    Raises ValueError for impossible lengths, TypeError for a text that is not encoded.
     """
+    if isinstance(tokens, str):
+        raise TypeError("tokens must be ids, got a text: give tokenizer.encode(text)")
+    if context_length is None:
+        config = getattr(model, "config", None)
+        own = getattr(model, "context_length", getattr(config, "context_length", None))
+        context_length = own or 256
+    overlap = min(128, context_length // 2) if overlap is None else overlap
     tokens = check_ids(tokens, 0, LARGEST, "tokens", 1)
     n = whole("the number of tokens", len(tokens))
     whole("n_bytes", n_bytes)

@@ -22,33 +22,51 @@ OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "sgd": torch
 class FitConfig:
     """How a model is trained.
 
-    optimizer: a name; or a torch optimizer, which brings its own learning rates and decay; or a
-        function of parameter groups (with "lr" and "weight_decay") that makes one, such as
-        torch.optim.RMSprop.
-    schedule: a name, or a function of the step, 0 … n_steps − 1, to a factor for the learning rate.
+    n_steps: of the optimizer.
+    lr: the learning rate; no default is right for every model.
+    optimizer: "adamw", "adam" or "sgd"; a torch optimizer, which brings its own learning rates and
+        decay; or a function of parameter groups (with "lr" and "weight_decay") that makes one, such
+        as torch.optim.RMSprop.
+    betas: of "adamw" and "adam"; None: torch's (0.9, 0.999).
+    momentum: of "sgd".
+    weight_decay: of parameters with two axes or more; a biased prior, so never tacit.
+    schedule: a name in SCHEDULES, or a function of the step, 0 … n_steps − 1, to a factor for the
+        learning rate.
+    warmup_steps: of a named schedule.
+    decay_steps: where "linear" and "cosine" reach their end; None: n_steps.
+    min_lr_ratio: of the learning rate, at that end and after it.
+    grad_clip: largest norm of all gradients, since one bad batch must not undo all; None: no limit.
+    grad_accum_steps: batches in a step.
+    eval_every: steps between validations.
+    log_every: steps between looks at the losses; None: 1 on a CPU, 20 on a GPU.
+    checkpoint_seconds: between checkpoints, each of which holds up to 4 × the parameters.
+    precision: "auto", bfloat16 where it is fast, on CUDA; "bf16" and "off" insist.
+    compile: model and loss as one program, a minute that a short fit loses.
+    carry_state: each batch continues the one before, from model.new_cache().
+    seed: of torch's default generators during the fit, so of dropout.
 
     Raises TypeError and ValueError for impossible settings and for those that exclude each other.
     """
 
-    n_steps: int  # of the optimizer
-    lr: float | None = None  # no default is right for every model
-    optimizer: str | torch.optim.Optimizer | Callable = "adamw"  # needs the least tuning
-    betas: tuple[float, float] | None = None  # of "adamw" and "adam"; torch's (0.9, 0.999)
-    momentum: float = 0.0  # of "sgd"
-    weight_decay: float = 0.0  # of parameters with two axes or more; a biased prior, so never tacit
-    schedule: str | Callable[[int], float] = "constant"  # nothing hidden
+    n_steps: int
+    lr: float | None = None
+    optimizer: str | torch.optim.Optimizer | Callable = "adamw"
+    betas: tuple[float, float] | None = None
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    schedule: str | Callable[[int], float] = "constant"
     warmup_steps: int = 0
-    decay_steps: int | None = None  # where "linear" and "cosine" reach their end; None: n_steps
-    min_lr_ratio: float = 0.0  # of the learning rate, at that end and after it
-    grad_clip: float | None = 1.0  # largest norm of all gradients: one bad batch must not undo all
-    grad_accum_steps: int = 1  # batches in a step
-    eval_every: int = 100  # steps between validations
-    log_every: int | None = None  # steps between looks at the losses; None: 1 on a CPU, 20 on a GPU
-    checkpoint_seconds: float = 60.0  # between checkpoints: each holds up to 4 × the parameters
-    precision: str = "auto"  # bfloat16 where it is fast, on CUDA; "bf16" and "off" insist
-    compile: bool = False  # model and loss as one program: a minute that a short fit loses
-    carry_state: bool = False  # each batch continues the one before, from model.new_cache()
-    seed: int = 0  # of torch's default generators during the fit, so of dropout
+    decay_steps: int | None = None
+    min_lr_ratio: float = 0.0
+    grad_clip: float | None = 1.0
+    grad_accum_steps: int = 1
+    eval_every: int = 100
+    log_every: int | None = None
+    checkpoint_seconds: float = 60.0
+    precision: str = "auto"
+    compile: bool = False
+    carry_state: bool = False
+    seed: int = 0
 
     def __post_init__(self) -> None:
         by_name, named_schedule = isinstance(self.optimizer, str), isinstance(self.schedule, str)
@@ -77,7 +95,7 @@ class FitConfig:
         for bad, message in (
             (not (by_name or fixed or callable(self.optimizer)), f"{kind} is no optimizer"),
             (not (named_schedule or callable(self.schedule)), "a schedule is a name or function"),
-            (not fixed and self.lr is None, "lr must be given"),
+            (not fixed and self.lr is None, "lr must be given: try lr=1e-3"),
             (fixed and self.lr is not None, f"lr must be left out: {kind} brings its own"),
             (fixed and self.weight_decay, f"weight_decay must be left out: {kind} brings its own"),
             (self.betas and kind not in ("adamw", "adam"), f"betas do not belong to {kind}"),

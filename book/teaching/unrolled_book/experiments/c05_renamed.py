@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from unrolled.models import vectors
 
+from unrolled_book import vectors
 from unrolled_book.experiments.c05_vectors import CORPUS, by_counting, text
 
 WORDS = tuple(range(109, 500, 10))  # every tenth word of the ranks 110, 120 … 500

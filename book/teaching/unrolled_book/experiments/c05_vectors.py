@@ -16,8 +16,9 @@ from functools import cache
 import numpy as np
 from unrolled.data import corpora
 from unrolled.data.tokens import words
-from unrolled.models import vectors
 from unrolled.models.skipgram import SkipGramSettings, train
+
+from unrolled_book import vectors
 
 CORPUS, SMALL, MIN_COUNT, WINDOW, WIDTH = "shakespeare", "shakespeare-small", 20, 4, 50
 SKIPGRAM = SkipGramSettings(d=WIDTH, window=WINDOW, n_epochs=5)

@@ -15,10 +15,9 @@ from collections.abc import Sequence
 import numpy as np
 from unrolled.data import corpora
 from unrolled.data.tokens import CharTokenizer
-from unrolled.models import vectors
 from unrolled.models.ngram import NGram
 
-from unrolled_book import word_vectors
+from unrolled_book import vectors, word_vectors
 from unrolled_book.experiments.ladder import CORPUS
 
 ORDER = 7

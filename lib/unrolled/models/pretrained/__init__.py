@@ -1,8 +1,7 @@
 """Published weights for our models: BERT, GPT, GPT-2, OPT, BLOOM, LLaMA and T5.
 
-With a checkpoint's config.json and its weights, which the reader fetches, three lines give the
-model. The dictionaries come from json.load, and from safetensors.torch.load_file or
-torch.load(…, weights_only=True):
+`load_pretrained(folder)` gives the model of a folder with config.json and weights, which the reader
+fetches. Or from the two dictionaries, which json.load and safetensors.torch.load_file read:
 
     model = TransformerLM(pretrained.config_from(config, "gpt2")).eval()
     pretrained.load(model, tensors, "gpt2")
@@ -13,7 +12,8 @@ torch.nn.Transformer.
 """
 
 from unrolled.models.pretrained.config import FAMILIES, config_from
+from unrolled.models.pretrained.folder import load_pretrained
 from unrolled.models.pretrained.from_torch import from_torch
 from unrolled.models.pretrained.load import load
 
-__all__ = ["FAMILIES", "config_from", "from_torch", "load"]
+__all__ = ["FAMILIES", "config_from", "from_torch", "load", "load_pretrained"]

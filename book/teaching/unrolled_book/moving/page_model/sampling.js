@@ -1,4 +1,4 @@
-/* The knobs of `unrolled.training.samplers` for the model in the page, in the library's order. */
+/* The knobs of `unrolled.generation.samplers` for the model in the page, in the library's order. */
 (() => {
   const KNOBS = {  // name: [label, choices, the one that changes nothing]
     repetition_penalty: ["repetition penalty", [1, 1.2, 1.5, 2], 1],

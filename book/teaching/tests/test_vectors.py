@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.metrics.pairwise import cosine_similarity
-from unrolled.models import vectors
+from unrolled_book import vectors
 
 V = 7
 TEXTS = st.lists(

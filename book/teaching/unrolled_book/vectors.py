@@ -12,7 +12,6 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import svds
-
 from unrolled.data.tokens import check_ids
 from unrolled.validate import array, checked, one_of, real, whole
 

@@ -1,0 +1,108 @@
+"""Tokenisers and models in files: what is saved comes back, and other files are refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from unrolled.data.bpe import BPETokenizer
+from unrolled.data.tokenizer_files import load_tokenizer, save_tokenizer
+from unrolled.data.tokens import CharTokenizer, WordTokenizer
+from unrolled.data.wordpiece import WordPieceTokenizer
+from unrolled.models.encoder_decoder import EncoderDecoder
+from unrolled.models.pretrained import load_pretrained
+from unrolled.models.recurrent_cells import LSTMCell
+from unrolled.models.recurrent_lm import RecurrentLM
+from unrolled.models.transformer import Encoder, TransformerLM
+from unrolled.models.transformer_config import preset
+from unrolled.training import checkpoint
+from unrolled.training.model_files import load_model, save_model
+
+TEXT = "To be, or not to be:\nthat is the Question — “mögen” 𝔸 \ud800"
+TOKENIZERS = {
+    "characters": CharTokenizer.train(TEXT),
+    "words": WordTokenizer.train(TEXT, 1, lowercase=False),
+    "word pieces": WordPieceTokenizer.train(TEXT[:-1], 40, lowercase=False),
+    "bytes": BPETokenizer.train(TEXT[:-1], 9, ["<s>"], min_count=1),
+}
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_a_tokeniser_comes_back(name, tmp_path):
+    ours = TOKENIZERS[name]
+    save_tokenizer(ours, tmp_path / "t.json")
+    again = load_tokenizer(tmp_path / "t.json")
+    assert (type(again), again.vocab) == (type(ours), ours.vocab)
+    text = TEXT if name == "characters" else TEXT[:-1]
+    assert again.encode(text).tolist() == ours.encode(text).tolist()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("{", "t.json is damaged or no JSON file"), ("[1]", "t.json is no tokeniser: it says neither"),
+     ('{"vocab": ["a"]}', "is no tokeniser")],
+)  # fmt: skip
+def test_a_file_that_is_no_tokeniser_is_refused_by_its_name(content, message, tmp_path):
+    (tmp_path / "t.json").write_text(content)
+    with pytest.raises(ValueError, match=message):
+        load_tokenizer(tmp_path / "t.json")
+
+
+SIZES = {"vocab_size": 31, "d_model": 12, "n_layers": 2, "n_heads": 3, "context_length": 16}
+MODELS = {
+    "gpt2": lambda: TransformerLM(preset("gpt2", **SIZES, d_ff=13)),
+    "llama": lambda: TransformerLM(preset("llama-7b", **SIZES, d_ff=13, n_kv_heads=1)),
+    "bert": lambda: Encoder(preset("bert-base", **SIZES, d_ff=13)),
+    "t5": lambda: EncoderDecoder(preset("t5-small", **SIZES, d_ff=13, head_dim=5)),
+    "lstm": lambda: RecurrentLM(31, embedding_dim=5, hidden_size=7, n_layers=2, dropout=0.1),
+    "elman": lambda: RecurrentLM(31, "elman", embedding_dim=5, hidden_size=5, tie_embeddings=True,
+                                 nonlinearity="relu"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_comes_back_in_evaluation_mode(name, compiled, tmp_path):
+    ours = MODELS[name]()
+    with torch.no_grad():
+        for parameter in ours.parameters():
+            parameter.add_(torch.randn_like(parameter))
+    save_model(torch.compile(ours, backend="eager") if compiled else ours, tmp_path / "m.pt")
+    again, ids = load_model(tmp_path / "m.pt"), torch.randint(31, (2, 9))
+    assert not again.training
+    given = (ids, ids[:, :4]) if name == "t5" else (ids,)
+    assert torch.equal(again(*given), ours.eval()(*given))
+
+
+def test_other_models_and_other_files_are_refused(tmp_path):
+    with pytest.raises(TypeError, match=r"one of RecurrentLM, TransformerLM, .* got Linear"):
+        save_model(torch.nn.Linear(2, 2), tmp_path / "m.pt")
+
+    class Mine(LSTMCell):
+        pass
+
+    with pytest.raises(TypeError, match="with a cell of the library"):
+        save_model(RecurrentLM(5, Mine, embedding_dim=2, hidden_size=3), tmp_path / "m.pt")
+    checkpoint.save(tmp_path / "run", {"step": 3, "model": {}})
+    with pytest.raises(ValueError, match="run holds step, model, and not a model of `save_model`"):
+        load_model(tmp_path / "run")
+
+
+def test_a_folder_as_it_was_downloaded(tmp_path, transformers):
+    config = transformers.GPT2Config(vocab_size=53, n_embd=20, n_layer=2, n_head=5, n_positions=31)
+    theirs, ids = transformers.GPT2LMHeadModel(config).eval(), torch.randint(53, (2, 9))
+    expected = theirs(ids).logits
+    theirs.save_pretrained(tmp_path / "parts", max_shard_size="20KB")
+    assert len(list((tmp_path / "parts").glob("*.safetensors"))) > 1
+    torch.testing.assert_close(load_pretrained(tmp_path / "parts")(ids), expected)
+    old = tmp_path / "old"
+    old.mkdir()
+    (old / "config.json").write_text((tmp_path / "parts" / "config.json").read_text())
+    with pytest.raises(FileNotFoundError, match="old has neither"):
+        load_pretrained(old)
+    torch.save(theirs.state_dict(), old / "pytorch_model.bin")
+    torch.testing.assert_close(load_pretrained(old)(ids), expected)
+    (old / "config.json").write_text(json.dumps({"model_type": "mamba"}))
+    with pytest.raises(ValueError, match=r"family must be one of .* got 'mamba'"):
+        load_pretrained(old)
