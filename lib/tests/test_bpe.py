@@ -636,6 +636,20 @@ def test_damaged_files_are_refused(tmp_path):
         load_gpt2(tmp_path)
 
 
+TEMPLATE = {"type": "TemplateProcessing", "single": [{"Sequence": {"id": "A"}}], "pair": []}
+
+
+@pytest.mark.parametrize("after", [None, {"type": "ByteLevel"}, TEMPLATE, "absent"])
+def test_a_file_whose_post_processor_adds_nothing_is_read(after, tmp_path):
+    path, ours = tmp_path / "tokenizer.json", BPETokenizer([(b"a", b"b")])
+    save_json(ours, path)
+    content = json.loads(path.read_text("utf8")) | {"post_processor": after}
+    if after == "absent":
+        del content["post_processor"]
+    path.write_text(json.dumps(content), "utf8")
+    assert load_json(path).vocab == ours.vocab
+
+
 @pytest.mark.parametrize(
     ("part", "name", "value", "message"),
     [
@@ -651,7 +665,12 @@ def test_damaged_files_are_refused(tmp_path):
         (None, "pre_tokenizer", None, "its pre_tokenizer is 'null'"),
         ("pre_tokenizer", "type", "Split", "its pre_tokenizer is {'type': 'Split'"),
         ("pre_tokenizer", "add_prefix_space", True, "'add_prefix_space': True"),
-        (None, "post_processor", {"type": "TemplateProcessing"}, "is 'TemplateProcessing'"),
+        (
+            None,
+            "post_processor",
+            TEMPLATE | {"single": [{"SpecialToken": {"id": "<s>"}}]},
+            "is 'TemplateProcessing'",
+        ),
         ("added_tokens", "lstrip", True, "its lstrip of <s> is True"),
         ("added_tokens", "single_word", True, "its single_word of <s> is True"),
     ],

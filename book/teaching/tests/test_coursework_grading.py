@@ -16,6 +16,7 @@ from unrolled_book.coursework.__main__ import main
 from unrolled_book.coursework.grading import grade
 from unrolled_book.coursework.marks import Grade, Mark, cell, file_name, from_data, table
 from unrolled_book.coursework.personal import own
+from unrolled_book.coursework.results import results
 from unrolled_book.coursework.submissions import Submission, read_times
 from unrolled_book.coursework.syllabus import Syllabus
 from unrolled_book.exercises.engine.running import run
@@ -677,7 +678,7 @@ def test_without_a_sandbox_nothing_is_graded(syllabus, tmp_path, monkeypatch, ca
 
 def test_results_have_gradescope_s_form(syllabus, tmp_path):
     (found,) = graded(syllabus, tmp_path, handed_in("ana", sources(syllabus).values()))
-    data = json.loads(gradescope.results(found))
+    data = json.loads(results(found))
     assert data["score"] == 8
     assert [test["max_score"] for test in data["tests"]] == [2, 4, 2]
     for test in data["tests"]:

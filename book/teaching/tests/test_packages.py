@@ -7,6 +7,7 @@ import importlib.util
 import re
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,51 @@ def test_the_library_needs_nothing_that_teaches():
 
 def test_an_import_of_what_teaches_would_be_found():
     assert of_the_book("def f():\n    from unrolled_book.check import check", "unrolled.models")
+
+
+def circles(imports: dict[str, set[str]]) -> list[str]:
+    """A circle of modules that import each other, or none."""
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return []
+
+
+def modules() -> dict[str, set[str]]:
+    """module -> the modules of both packages that it imports, anywhere in it but for types."""
+    names = {path: name_of(path) for path in TREES}
+    known = set(names.values())
+    return {
+        name: {found for found in imported(running(TREES[path]), parent(path)) if found in known}
+        - {name, parent(path)}
+        for path, name in names.items()
+    }
+
+
+def name_of(path: Path) -> str:
+    home = ROOT.parent if path.is_relative_to(ROOT) else BOOK.parent
+    parts = path.relative_to(home).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def parent(path: Path) -> str:
+    """The package in which a module lies; a package's own name."""
+    return name_of(path) if path.stem == "__init__" else name_of(path).rpartition(".")[0]
+
+
+def running(tree: ast.Module) -> str:
+    """The source of a module without what only a type checker reads."""
+    body = [n for n in tree.body if "TYPE_CHECKING" not in ast.unparse(getattr(n, "test", n))[:13]]
+    return ast.unparse(ast.Module(body, []))
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    assert circles(modules()) == []
+
+
+def test_a_circle_would_be_found():
+    assert set(circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}})) == {"a", "b", "c"}
 
 
 def test_the_entrance_and_the_validator_load_no_floor():

@@ -4,10 +4,10 @@
     python -m book.tools.notebooks.address --check    change nothing; exit 1 where one is behind
 
 A notebook holds it in its bootstrap, the top of its first code cell, and in its links to sources
-and terms (see `links`). In README.md, the page on using the book, the library's own page and its
-`coursework/address.py` every link that holds the old address is rewritten; the old one is that of
-the file's `git clone` line. CITATION.cff and both pyproject.toml have it in a line of their
-own.
+and terms (see `links`). In README.md, the pages on using the book and the library, the library's
+own page and `coursework/address.py` every link that holds the old address is rewritten; the old one
+is that of the file's `git clone` line. CITATION.cff and both pyproject.toml have it in a line of
+their own.
 
 The branch `main` is nobody's pin: a reader on Colab gets the library of that day. On the commit of
 a release the branch is its tag, v1.0.0, and the bootstraps install the library of that tag.
@@ -47,6 +47,7 @@ PAGES = tuple(
         "README.md",
         "CITATION.cff",
         "book/how-to-use.md",
+        "book/use-the-library.md",
         "lib/README.md",
         "lib/pyproject.toml",
         "book/teaching/pyproject.toml",

@@ -100,7 +100,8 @@ def load_json(path: str | Path) -> BPETokenizer:
     ValueError names the setting that would give other ids than `BPETokenizer` does.
     """
     content = json.loads(Path(path).read_text("utf8"))
-    model, cutter, after = content["model"], content["pre_tokenizer"], content["post_processor"]
+    model, cutter = content["model"], content["pre_tokenizer"]
+    after = content.get("post_processor")
     unread = {f"model {name}": model.get(name) for name in _UNREAD_OF_MODEL}
     unread |= {name: content.get(name) for name in ("normalizer", "truncation", "padding")}
     for added in content["added_tokens"]:
@@ -109,7 +110,7 @@ def load_json(path: str | Path) -> BPETokenizer:
         unread["model"] = model["type"]
     if not cutter or cutter["type"] != "ByteLevel" or cutter["add_prefix_space"]:
         unread["pre_tokenizer"] = cutter or "null"
-    if after and after["type"] != "ByteLevel":
+    if after and after["type"] != "ByteLevel" and not _adds_nothing(after):
         unread["post_processor"] = after["type"]
     for name, value in unread.items():
         if value:
@@ -118,6 +119,13 @@ def load_json(path: str | Path) -> BPETokenizer:
     merges = [_pair(m if isinstance(m, str) else " ".join(m)) for m in model["merges"]]
     pattern = "gpt2" if cutter.get("use_regex", True) else "none"
     return _tokenizer(model["vocab"] | special, merges, special, pattern)
+
+
+def _adds_nothing(after: dict) -> bool:
+    """Whether a template puts no special token around a text, as transformers writes for GPT-2."""
+    return after["type"] == "TemplateProcessing" and all(
+        "Sequence" in part for part in (*after["single"], *after["pair"])
+    )
 
 
 _UNREAD_OF_ADDED = ("single_word", "lstrip", "rstrip")

@@ -28,8 +28,8 @@ from typing import Any
 
 import unrolled
 
-from unrolled_book.coursework.feedback import visible
-from unrolled_book.coursework.marks import Grade, Mark
+from unrolled_book.coursework.grading import grade
+from unrolled_book.coursework.submissions import collect_one, named, read_roster
 from unrolled_book.coursework.syllabus import Item, Syllabus, Week
 
 ROOT = "/autograder"
@@ -61,40 +61,6 @@ export PYTHONPATH="$root/source/lib"
 exec "${AUTOGRADER_PYTHON:-/opt/unrolled/bin/python}" -m unrolled_book.coursework \\
   autograde "$root"
 """
-
-
-def results(grade: Grade) -> str:
-    """The grade in the form of results.json."""
-    data = {
-        "score": grade.total,
-        "output": "\n".join(visible(problem) for problem in grade.problems),
-        "output_format": "text",
-        "visibility": "visible",
-        "stdout_visibility": "hidden",
-        "tests": [_test(i, mark) for i, mark in enumerate(grade.marks, 1)],
-    }
-    return json.dumps(data, ensure_ascii=False, indent=1) + "\n"
-
-
-def _test(number: int, mark: Mark) -> dict[str, Any]:
-    lines = [mark.verdict, *("  " + line for line in mark.lines)]
-    lines += [f"Likely cause: {cause}." for cause in mark.causes]
-    lines += [f"Hint: {mark.hint}"] if mark.hint else []
-    lines += [f"Note: {note}." for note in mark.notes]
-    status = {"status": "passed" if mark.state == "right" else "failed"}
-    return ({} if mark.state == "unread" else status) | {
-        "number": str(number),
-        "name": f"{mark.name}: {mark.title}",
-        "name_format": "text",
-        "score": mark.points,
-        "max_score": mark.out_of,
-        "output": "\n".join(visible(line) for each in lines for line in each.split("\n")),
-        "output_format": "text",
-        "visibility": "visible",
-    }
-
-
-# ---- packing -------------------------------------------------------------------------------------
 
 
 def pack(syllabus: Syllabus, week: Week, out: str | Path, roster: str | Path | None = None) -> Path:
@@ -171,9 +137,6 @@ def autograde(root: str | Path = ROOT) -> Path:
     Raises what went wrong where the grader itself fails: without results.json Gradescope tells the
     student to ask the staff, and nobody gets a mark that is not earned.
     """
-    from unrolled_book.coursework.grading import grade
-    from unrolled_book.coursework.submissions import collect_one, named, read_roster
-
     root = Path(root)
     course = root / "source" / "course"
     syllabus = Syllabus.read(course / "syllabus.toml")

@@ -21,10 +21,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from unrolled_book.coursework import feedback, gradescope, report, written
+from unrolled_book.coursework import feedback, report, written
 from unrolled_book.coursework.answers import Answers, take
 from unrolled_book.coursework.marks import Grade, Mark, file_name, from_data, table
 from unrolled_book.coursework.personal import own
+from unrolled_book.coursework.results import results
 from unrolled_book.coursework.submissions import Submission, names_of
 from unrolled_book.coursework.syllabus import Item, Syllabus, Week, plain
 from unrolled_book.exercises.engine import Call, Exercise, marking
@@ -478,7 +479,7 @@ class _Folder:
             pages = self.out / "feedback"
             _save(pages / f"{name}.md", feedback.markdown(grade, self.title))
             _save(pages / f"{name}.html", feedback.html(grade, self.title))
-            _save(self.out / "results" / f"{name}.json", gradescope.results(grade))
+            _save(self.out / "results" / f"{name}.json", results(grade))
             _save(self.out / ".graded" / f"{name}.json", record)
         except Exception as error:  # one student's page must not stop the others
             return replace(grade, error=f"the pages could not be written ({error})")
