@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import multiprocessing
 import os
@@ -317,6 +318,16 @@ def test_ctrl_c_in_one_process_stops_all_after_the_same_step():
 def test_a_function_of_the_standard_library_runs_in_fresh_processes():
     first, second = distributed.launch(os.getpid, 2, timeout=TIMEOUT)
     assert len({first, second, os.getpid()}) == 3
+
+
+def test_a_process_that_has_answered_cannot_fail_at_its_end():
+    """torch's threads called abort() there, in one of a few fresh processes."""
+    assert distributed.launch(aborts_at_its_end, 2, timeout=TIMEOUT, method="spawn") == [3, 3]
+
+
+def aborts_at_its_end():
+    atexit.register(os.abort)
+    return 3
 
 
 def test_a_function_of_a_notebook_is_forked_and_one_of_a_module_is_not(monkeypatch):

@@ -111,6 +111,8 @@ def _work(rank: int, function: Callable, arguments: tuple, n: int, folder: str, 
         raise
     Path(folder, str(rank)).write_bytes(found)
     dist.destroy_process_group()
+    sys.stdout.flush(), sys.stderr.flush()
+    os._exit(0)  # as a forked process ends; at an ordinary end torch's threads may call abort()
 
 
 def method_for(function: Callable) -> str:
