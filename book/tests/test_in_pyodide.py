@@ -56,11 +56,14 @@ def whole_library() -> str:
     """A program that puts the library's numpy parts, with their texts, beside the bundle's own."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
-        for package, parts in {"unrolled": "*", "unrolled_book": "[stw]*"}.items():
-            for path in sorted((PACKAGES[package] / package).glob(parts)):
-                for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-                    if file.is_file() and file.parent.name != "__pycache__":
-                        archive.write(file, file.relative_to(PACKAGES[package]))
+        ours, theirs = (folder / name for name, folder in PACKAGES.items())
+        files = [*ours.rglob("*"), *theirs.glob("tasks/*.py"), *theirs.glob("texts/*")]
+        files += [theirs / "scaling.py", theirs / "word_vectors.py"]
+        for path in files:
+            if path.is_file() and path.parent.name != "__pycache__":
+                archive.write(
+                    path, path.relative_to((ours if path.is_relative_to(ours) else theirs).parent)
+                )
     text = base64.b64encode(packed.getvalue()).decode("ascii")
     unpack = f"zipfile.ZipFile(io.BytesIO(base64.b64decode({text!r}))).extractall('/{SITE}')"
     return f"import base64, io, zipfile\n{unpack}\n"

@@ -7,9 +7,8 @@
 A mutant is a file with one operator, number, condition or loop changed by cosmic-ray. A mutant of
 the library runs in a copy of the tree, in a process forked from one that has imported torch: first
 the tests that run the changed statement, then all of the file named after the module. Which tests
-run a statement is measured with coverage, once for each test file that imports these parts of the
-library; those that are long or about something else (APART) are left out. A mutant of a solution is
-handed in as an answer.
+run a statement is measured with coverage, once for each of the library's test files that imports
+these parts of it. A mutant of a solution is handed in as an answer.
 
 What was found is written after each mutant, and a later run with the same seed tries again only
 those that survived. A survivor is looked at: it gets a test, or it means the same as the original.
@@ -43,7 +42,6 @@ from pathlib import Path
 from book.tools.notebooks import ROOT
 
 LIBRARY = ("models", "training", "generation", "accounting")
-APART = ("test_experiments", "test_behaviour", "test_sandbox", "test_package", "test_figures")
 ENOUGH = 60  # seconds of the tests that run the changed statement, the quickest first
 LIMIT, FACTOR = 30, 5  # seconds, and times the usual time: a mutant may run forever
 LIMIT_OF_A_FILE, LIMIT_OF_A_MEASURE = 200, 900
@@ -239,7 +237,7 @@ def coverage_map(tree: Path, work: Path) -> dict[str, dict]:
     (work / "maps").mkdir(exist_ok=True)
     for path in sorted((tree / "lib/tests").glob("test_*.py")):
         text, test = path.read_text("utf8"), f"lib/tests/{path.name}"
-        if not any(f"unrolled.{name}" in text for name in LIBRARY) or path.name.startswith(APART):
+        if not any(f"unrolled.{name}" in text for name in LIBRARY):
             continue
         kept = work / "maps" / f"{path.stem}-{digest(path)}.json"
         if not is_fresh(kept, tree):

@@ -76,6 +76,12 @@ def test_a_tag_that_is_not_this_version_is_refused_with_what_differs(root):
         ("CHANGELOG.md", "## 1.0.0 (", "## 0.9.0 (", "newest release"),
         ("_config.yml", "v1.0.0", "v0.9.0", "branch v0.9.0"),
         ("lib/pyproject.toml", "1.0.0", "1.0.1", "CITATION.cff has version 1.0.0"),
+        (
+            "book/teaching/pyproject.toml",
+            "1.0.0",
+            "1.0.1",
+            "teaching/pyproject.toml has version 1.0.1",
+        ),
     ],
 )
 def test_whatever_tells_another_version_is_named(root, name, old, new, told):

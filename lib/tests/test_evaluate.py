@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unrolled.training.evaluate import Evaluation, bits, bits_per_byte, perplexity
+from unrolled.models.transformer import TransformerLM
+from unrolled.models.transformer_config import preset
+from unrolled.training.evaluate import Evaluation, bits, bits_per_byte, evaluate, perplexity
 
 
 def test_ten_equally_likely_digits_have_perplexity_ten():
@@ -59,3 +61,31 @@ def test_refusals_name_what_was_given():
         bits_per_byte(1.0, 0)
     with pytest.raises(ValueError, match="n_tokens must be at least 1, got 0"):
         _ = Evaluation(nats=0.0, n_tokens=0, n_bytes=0).perplexity
+
+
+@pytest.mark.parametrize(
+    ("own", "context", "overlap"), [(6, 6, 3), (300, 300, 128), (None, 256, 128)]
+)
+def test_what_is_left_out_is_the_models_context_and_half_of_it_or_128(own, context, overlap):
+    text, widths = np.arange(900) % 7, []
+
+    def by_count(tokens):
+        widths.append(tokens.shape[1])
+        return np.log((1 + (tokens[..., None] + np.arange(7)) % 7) / 28)
+
+    model = by_count
+    if own is not None:
+        sizes = {"vocab_size": 7, "d_model": 4, "n_layers": 1, "n_heads": 1, "context_length": own}
+        model = TransformerLM(preset("gpt2", **sizes)).double()
+    found = evaluate(model, text, 900, start=0)
+    given = evaluate(model, text, 900, start=0, context_length=context, overlap=overlap)
+    assert (found, set(widths) | {context}) == (given, {context})
+    other = evaluate(model, text, 900, start=0, context_length=context, overlap=overlap - 1)
+    assert own is None or found != other, "the model tells windows apart"
+
+
+def test_a_text_that_is_not_encoded_is_refused():
+    with pytest.raises(
+        TypeError, match="tokens must be an array or a list of numbers, got 'To be'"
+    ):
+        evaluate(lambda tokens: tokens, "To be", 5, start=0)

@@ -34,7 +34,7 @@ except ModuleNotFoundError:  # on Colab, or away from the book's repository
     %pip install --quiet {{source}}#subdirectory=lib {{source}}#subdirectory=book/teaching
 """
 _WRITTEN = re.compile(
-    r"\Atry:\n    import unrolled\w*\n.*?#subdirectory=(book/teaching|lib\")\n*", re.DOTALL
+    r"\Atry:\n    import unrolled_book\n.*?#subdirectory=book/teaching\n*", re.DOTALL
 )
 _CLONE = re.compile(
     r"""(?:git clone|repository-code:|Repository =) "?(https://[^\s`"]+?)(?:\.git)?(?=[\s`"]|$)"""

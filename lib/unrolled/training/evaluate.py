@@ -92,10 +92,8 @@ def evaluate(
     read in windows of context_length, the model's own when left out, or 256 where it has none. A
     window repeats the last `overlap` tokens of the one before (128, or half a shorter window)
     without scoring them again, so each score but the first few has at least that much context.
-    Raises ValueError for impossible lengths, TypeError for a text that is not encoded.
+    Raises ValueError for impossible lengths.
     """
-    if isinstance(tokens, str):
-        raise TypeError("tokens must be ids, got a text: give tokenizer.encode(text)")
     if context_length is None:
         config = getattr(model, "config", None)
         own = getattr(model, "context_length", getattr(config, "context_length", None))
