@@ -24,10 +24,12 @@
   addEventListener("beforeprint", () => { theme = page.dataset.theme; page.dataset.theme = "light"; });
   addEventListener("afterprint", () => { page.dataset.theme = theme; });
 
-  // What scrolls sideways must take the focus, or only a pointer could scroll it.
+  // What scrolls must take the focus, or only a pointer could scroll it.
   const mend = () => {
     for (const box of document.querySelectorAll("div.math, pre, .text_html, .u-frame")) {
-      if (box.scrollWidth > box.clientWidth + 1) box.tabIndex = 0;
+      const tall = box.scrollHeight > box.clientHeight + 1
+        && /auto|scroll/.test(getComputedStyle(box).overflowY);
+      if (tall || box.scrollWidth > box.clientWidth + 1) box.tabIndex = 0;
       else box.removeAttribute("tabindex");
     }
   };
