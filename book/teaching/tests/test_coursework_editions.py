@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 from unrolled_book import exercises
-from unrolled_book.coursework import editions, personal, selfcheck
+from unrolled_book.coursework import editions, personal
 from unrolled_book.coursework.syllabus import Syllabus
+from unrolled_book.exercises.engine import travel
 from unrolled_book.exercises.engine.wire import encode
 from unrolled_book.exercises.examples import written_call
 
@@ -101,7 +102,7 @@ def says_something(line: str) -> bool:
 @cache
 def handed_out() -> str:
     """What students have to read: titles, statements, starters, `use`, and the engine's text."""
-    found = [path.read_text(encoding="utf-8") for path in selfcheck.TEXTS]
+    found = list(travel.texts(travel.CHECKING).values())
     found.append(Path(personal.__file__).read_text(encoding="utf-8"))
     for name in ALL:
         exercise = exercises.load(name)

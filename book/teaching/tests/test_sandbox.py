@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import unrolled
 from unrolled_book import exercises
-from unrolled_book.coursework import view
+from unrolled_book.coursework import sandbox_files
 from unrolled_book.coursework.handed_in import Result, read_result
 from unrolled_book.coursework.sandbox import Limits, Sandbox, SandboxMissing
 from unrolled_book.coursework.syscalls import refusing_filter
@@ -249,16 +249,18 @@ def test_other_packages_of_the_same_folder_are_hidden(tmp_path):
     library = tmp_path / "lib" / "python3.11"
     (library / "site-packages" / "unrolled").mkdir(parents=True)
     (tmp_path / "lib" / "python3" / "dist-packages").mkdir(parents=True)
-    options = view.options([(str(library), "/python/lib/python3.11"), (str(tmp_path), "/usr")])
+    options = sandbox_files.options(
+        [(str(library), "/python/lib/python3.11"), (str(tmp_path), "/usr")]
+    )
     hidden = {options[i + 1] for i, option in enumerate(options) if option == "--tmpfs"}
     assert "/python/lib/python3.11/site-packages" in hidden
-    options = view.options([(str(tmp_path / "lib"), "/usr/lib")])
+    options = sandbox_files.options([(str(tmp_path / "lib"), "/usr/lib")])
     hidden = {options[i + 1] for i, option in enumerate(options) if option == "--tmpfs"}
     assert hidden == {"/usr/lib/python3.11/site-packages", "/usr/lib/python3/dist-packages"}
 
 
 def test_packages_are_shown_one_by_one_and_this_one_without_its_teaching():
-    places = [place for _, place in view.package_binds(["numpy", "no_such_package"], True)]
+    places = [place for _, place in sandbox_files.package_binds(["numpy", "no_such_package"], True)]
     assert "/packages/numpy" in places
     assert "/packages/unrolled" in places
     assert not [place for place in places if "book" in place or place == "/packages"]
@@ -268,7 +270,7 @@ def test_a_package_of_libraries_alone_is_shown(tmp_path, monkeypatch):
     """As those of torch's build with CUDA, which have no `__init__`."""
     (tmp_path / "libraries_alone").mkdir()
     monkeypatch.syspath_prepend(tmp_path)
-    binds = view.package_binds(["libraries_alone"], False)
+    binds = sandbox_files.package_binds(["libraries_alone"], False)
     assert binds == [(str(tmp_path / "libraries_alone"), "/packages/libraries_alone")]
 
 

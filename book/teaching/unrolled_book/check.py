@@ -11,7 +11,7 @@ from typing import Any
 from unrolled_book import exercises
 from unrolled_book.exercises.engine import Exercise
 from unrolled_book.exercises.engine.compare import describe
-from unrolled_book.exercises.engine.marking import Report, mark, outcomes_of
+from unrolled_book.exercises.engine.marking import NOT_YET, Report, mark, outcomes_of
 
 _MISSING = object()
 
@@ -45,9 +45,9 @@ def examine(exercise: Exercise, answer: Any, seed: int) -> Report:
     """The report on an answer for the inputs of this seed."""
     complaint = _wrong_kind(exercise, answer)
     if complaint:
-        return Report(exercise.name, "failed", (complaint,))
+        return Report(exercise.name, "failed", complaint)
     if answer is Ellipsis:
-        return Report(exercise.name, "unwritten", ("not written yet",))
+        return Report(exercise.name, "unwritten", NOT_YET)
     calls = exercise.calls(seed)
     return mark(exercise, calls, outcomes_of(exercise, answer, calls))
 

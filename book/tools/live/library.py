@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Collection, Iterable, Iterator
 from functools import cache
+from importlib.util import resolve_name
 from pathlib import Path
 from typing import Any
 
@@ -113,22 +114,27 @@ def _imports_of(name: str) -> frozenset[str]:
     path = _path(name)
     if path is None:
         return frozenset()
-    return frozenset(_imported(ast.parse(path.read_text(encoding="utf-8"))))
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    return frozenset(_imported(ast.parse(path.read_text(encoding="utf-8")), package))
 
 
-def _imported(tree: ast.AST, *, inside: bool = False) -> Iterator[str]:
-    """Names of modules that a module imports when it runs; with those inside functions, or not."""
+def _imported(tree: ast.AST, package: str = "", *, inside: bool = False) -> Iterator[str]:
+    """Names of modules that a module of the package imports when it runs.
+
+    inside: with those that are imported inside functions.
+    """
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            names = (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = resolve_name("." * node.level + (node.module or ""), package)
+            yield base
+            names = (f"{base}.{alias.name}" for alias in node.names)
             yield from (name for name in names if _path(name))
         elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             continue
         elif inside or not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            yield from _imported(node, inside=inside)
+            yield from _imported(node, package, inside=inside)
 
 
 def _place(path: Path) -> str:

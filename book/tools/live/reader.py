@@ -131,17 +131,17 @@ def _report(exercise: Exercise, source: str, seed: int) -> Report:
         exec(compile(source, FILE, "exec"), names)
         if exercise.name not in names:
             what = f"nothing is named {exercise.name}; the answer needs that name"
-            return Report(exercise.name, "failed", (what,))
+            return Report(exercise.name, "failed", what)
         report = _examine(exercise, names[exercise.name], seed)
     except MemoryError:
         report = _failed(exercise, "needs more memory than the page gives it (1 GB)")
     except BaseException as error:  # also exit() and KeyboardInterrupt
         report = _failed(exercise, f"raised {_said(error)}")
-    return replace(report, lines=(*report.lines, *_lacks(report, chapter["missing"])))
+    return replace(report, details=(*report.details, *_lacks(report, chapter["missing"])))
 
 
 def _failed(exercise: Exercise, line: str) -> Report:
-    return Report(exercise.name, "failed", (line,))
+    return Report(exercise.name, "failed", line)
 
 
 def _said(error: BaseException) -> str:

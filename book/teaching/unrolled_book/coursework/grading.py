@@ -37,7 +37,6 @@ _AHEAD = 2  # students, besides one for each worker, whose answers run before th
 _MOST_LINES, _LONGEST_LINE = 24, 300  # of a report: an answer may hand out megabytes
 _LARGE = 200_000  # characters of an outcome as JSON, beyond twenty times the right one's
 _LINE_NUMBER = re.compile(r"\(line \d+: `")
-_CAUSE, _HINT = "Likely cause: ", "Hint: "
 _KINDS = {"passed": "right", "failed": "wrong", "unwritten": "unwritten"}
 
 
@@ -405,25 +404,20 @@ def _in_words(
     state = "partly" if said.state == "failed" and share else _KINDS[said.state]
     full = said.state == "passed"
     points = tests.item.points * (share if tests.item.credit == "tests" else full)
-    verdict, *rest = said.lines
-    causes = [
-        line.removeprefix(_CAUSE).removesuffix(".") for line in rest if line.startswith(_CAUSE)
-    ]
-    hints = [line.removeprefix(_HINT) for line in rest if line.startswith(_HINT)]
-    lines = [line[:_LONGEST_LINE] for line in rest if not line.startswith((_CAUSE, _HINT))]
+    lines = [line[:_LONGEST_LINE] for line in said.details]
     if len(lines) > _MOST_LINES:
         lines[_MOST_LINES:] = [f"… {len(lines) - _MOST_LINES} more lines"]
-    raised = next((re.match(r"raised \w+", line) for line in lines if line[:7] == "raised "), None)
+    raised = f"raised {said.raised}" if said.raised else "another mistake"
     return tests.mark(
         state,
         points=round(points, 2),
         n_passed=said.n_passed,
         n_tests=n,
-        verdict=verdict[:_LONGEST_LINE],
+        verdict=said.verdict[:_LONGEST_LINE],
         lines=tuple(lines),
-        causes=tuple(causes),
-        hint=hints[0] if hints else "",
-        slip="" if full else [*causes, problem or (raised[0] if raised else "another mistake")][0],
+        causes=said.causes,
+        hint=said.hint,
+        slip="" if full else [*said.causes, problem or raised][0],
         **parts,
     )
 

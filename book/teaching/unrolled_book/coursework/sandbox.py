@@ -32,30 +32,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from unrolled_book.coursework import syscalls, view
+from unrolled_book.coursework import sandbox_files, syscalls
 from unrolled_book.coursework.handed_in import Result, read_result
 from unrolled_book.coursework.watch import Limits, Watch
-from unrolled_book.exercises.engine import wire
+from unrolled_book.exercises.engine import travel
 
 __all__ = ["Limits", "Result", "Sandbox", "SandboxMissing"]
 
 Encoded = Any  # a list of the arguments of one call, as `wire.encode` writes them
 
-_ENGINE = "unrolled_book.exercises.engine."
-_HERE = Path(__file__).parent
-# What is sent in: the text of these, which then need nothing else of the package.
-_SENT = {
-    "wire": Path(wire.__file__),
-    "running": Path(wire.__file__).with_name("running.py"),
-    "apart": _HERE / "apart.py",
-    "inside": _HERE / "inside.py",
-}
-_BOOT = """\
+_BOOT = f"""\
 import json, sys, types
-for name, text in json.loads(sys.stdin.buffer.readline()):
-    module = sys.modules[name] = types.ModuleType(name)
-    exec(compile(text, f"<{name}>", "exec"), vars(module))
-sys.modules["inside"].main(*map(int, sys.argv[1:]))
+{travel.LOADER}
+install("engine", json.loads(sys.stdin.buffer.readline()))
+sys.modules["engine.sandboxed"].main(*map(int, sys.argv[1:]))
 """
 _NOBODY = 65534
 _ENVIRONMENT = {
@@ -98,7 +88,8 @@ class Sandbox:
         if not unsafe:
             _check_bubblewrap()
         python = os.path.realpath(getattr(sys, "_base_executable", "") or sys.executable)
-        sandbox = Sandbox(unsafe, python, _parts())
+        parts = json.dumps(travel.texts(travel.ANSWERING))
+        sandbox = Sandbox(unsafe, python, parts)
         try:
             result = sandbox.run("answer = 1", "answer", [], is_value=True)
         except (RuntimeError, OSError) as error:
@@ -133,8 +124,8 @@ class Sandbox:
             "use_source": use_source,
             "is_value": is_value,
         }
-        packages = list(view.NUMBERS)
-        packages += (["regex"] if library else []) + (list(view.TORCH) if torch else [])
+        packages = list(sandbox_files.NUMBERS)
+        packages += (["regex"] if library else []) + (list(sandbox_files.TORCH) if torch else [])
         n = 1 if is_value else len(arguments)
         start = partial(self._started, packages, library)
         if re.search(r"(?m)^apart = True\b", use_source):
@@ -184,7 +175,9 @@ class Sandbox:
     # ---- what the process sees -------------------------------------------------------------------
 
     def _wrapped(self, packages: list[str], library: bool, limits: Limits, rules: int) -> list[str]:
-        binds = view.python_binds(self.python) + view.package_binds(packages, library)
+        binds = sandbox_files.python_binds(self.python) + sandbox_files.package_binds(
+            packages, library
+        )
         python = binds[0][1]  # where it stands in there
         outer: list[str] = []
         if os.geteuid() == 0:
@@ -192,7 +185,7 @@ class Sandbox:
             outer = [str(tools[0]), "--unshare-ipc", "--unshare-pid", "--unshare-net"]
             outer += [
                 "--die-with-parent",
-                *view.options(binds + [(str(t), str(t)) for t in tools if t]),
+                *sandbox_files.options(binds + [(str(t), str(t)) for t in tools if t]),
             ]
             # The inner /proc may be new only where an outer one is whole.
             outer += [
@@ -212,7 +205,7 @@ class Sandbox:
         inner = [shutil.which("bwrap") or "bwrap", "--unshare-all", "--unshare-user"]
         inner += ["--disable-userns", "--die-with-parent", "--new-session", "--clearenv"]
         inner += ["--uid", str(_NOBODY), "--gid", str(_NOBODY), "--hostname", "sandbox"]
-        inner += view.options(binds)
+        inner += sandbox_files.options(binds)
         inner += ["--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev"]
         inner += ["--size", str(limits.file_bytes), "--tmpfs", "/tmp", "--chdir", "/tmp"]
         inner += ["--remount-ro", "/", "--seccomp", str(rules)]
@@ -224,7 +217,7 @@ class Sandbox:
         self, home: Path, packages: list[str], library: bool
     ) -> tuple[list[str], dict[str, Any]]:
         """The interpreter as it stands, with the packages in a folder of links."""
-        for source, inside in view.package_binds(packages, library):
+        for source, inside in sandbox_files.package_binds(packages, library):
             link = home / Path(inside).relative_to("/")
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(source)
@@ -271,15 +264,6 @@ def _run_apart(
 
 def _line(request: dict[str, Any]) -> bytes:
     return json.dumps(request).encode() + b"\n"
-
-
-def _parts() -> str:
-    """The modules that are sent in, under short names, since the package is not in there."""
-    texts = [(name, path.read_text("utf-8")) for name, path in _SENT.items()]
-    texts = [(name, text.replace(f"from {_ENGINE}", "from ")) for name, text in texts]
-    return json.dumps(
-        [(name, text.replace(f"from {__package__} import", "import")) for name, text in texts]
-    )
 
 
 def _paths(libraries: str, packages: str) -> dict[str, str]:

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import json
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
-from unrolled_book.exercises import engine
-from unrolled_book.exercises.engine import Call, Exercise
+from unrolled_book.exercises.engine import Call, Exercise, travel
 from unrolled_book.exercises.engine.compare import difference
 from unrolled_book.exercises.engine.marking import outcomes_of
 from unrolled_book.exercises.engine.wire import encode
 from unrolled_book.exercises.examples import written_call
 
 TITLE = "#@title The self-check: run me {display-mode: 'form'}"
-_ENGINE = Path(engine.__file__).parent
-TEXTS = (
-    _ENGINE / "wire.py",
-    _ENGINE / "compare.py",
-    _ENGINE / "running.py",
-    _ENGINE / "marking.py",
-    Path(__file__).with_name("check.py"),
-)
 _LONGEST_SHOWN = 1200  # characters of a call that is printed where it fails
 _FORM = """\
 {title}
@@ -33,28 +23,22 @@ import types
 
 {texts}
 
-def _module(name, text):
-    module = sys.modules["self_check." + name] = types.ModuleType("self_check." + name)
-    exec(compile(text, "<self_check." + name + ">", "exec"), module.__dict__)
-    return module
+{loader}
 
-
-sys.modules["self_check"] = types.ModuleType("self_check")
-sys.modules["self_check"].Call = sys.modules["self_check"].Exercise = object
-for _name, _text in _TEXTS.items():
-    _module(_name, _text)
-
-check = sys.modules["self_check.check"].Check(json.loads(_KNOWN){complete})
+install("self_check", _TEXTS)
+check = sys.modules["self_check.self_check"].Check(json.loads(_KNOWN){complete})
 """
 
 
 def cell(known: dict[str, dict[str, Any]], complete: bool = False) -> str:
     """The source of the cell; known: by answer's name, from `known`."""
-    texts = "\n".join(f"    {path.stem!r}: {_raw(_engine_text(path))}," for path in TEXTS)
+    sources = travel.texts(travel.CHECKING).items()
+    texts = "\n".join(f"    {name!r}: {_raw(text)}," for name, text in sources)
     facts = json.dumps(known, ensure_ascii=False, separators=(",", ":"))
     return _FORM.format(
         title=TITLE,
         texts=f"_KNOWN = {_raw(facts)}\n\n_TEXTS = {{\n{texts}\n}}\n",
+        loader=travel.LOADER,
         complete=", complete=True" if complete else "",
     )
 
@@ -108,10 +92,6 @@ def _form(value: Any) -> str:
         unreadable = difference(value, 0.5, by_hand=True) or ""
         return "a text" if unreadable.endswith("a number") else "a number"
     return "a list" if isinstance(value, (list, tuple)) or hasattr(value, "shape") else "something"
-
-
-def _engine_text(path: Path) -> str:
-    return path.read_text(encoding="utf-8").replace(engine.__name__, "self_check")
 
 
 def _raw(text: str) -> str:

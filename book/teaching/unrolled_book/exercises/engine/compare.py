@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from unrolled_book.exercises.engine.wire import Unknown, is_tensor
+from .wire import Unknown, is_tensor
 
 _NUMBER = r"(\d+(\.\d*)?|\.\d+)(e[-+]?\d{1,2})?"
 _FRACTION = re.compile(rf"\s*[-+]?{_NUMBER}\s*(/\s*{_NUMBER}\s*)?")

@@ -11,16 +11,18 @@ import re
 import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unrolled_book.exercises.engine import Call, Exercise
-from unrolled_book.exercises.engine.compare import describe, describe_type, difference
-from unrolled_book.exercises.engine.running import Outcome, quiet, run
-from unrolled_book.exercises.engine.wire import decode, encode
+from .compare import describe, describe_type, difference
+from .running import Outcome, quiet, run
+from .wire import decode, encode
 
-_NOT_YET = "not written yet"
+if TYPE_CHECKING:
+    from .form import Call, Exercise
+
+NOT_YET = "not written yet"
 
 # What Python, numpy and torch say of a `...` that is used as a value; all three also speak of an
 # ellipsis where an index or an einsum is wrong, and that is an error like any other.
@@ -36,23 +38,49 @@ _WRAPPER = textwrap.TextWrapper(
 class Report:
     """What came of an answer. state: "passed", "failed", "unwritten".
 
-    n_passed of n_tests: the tests of a function or class; the parts of a value. right: which of the
-    tests passed, in their order; empty for a value.
+    verdict, details: what is said of it, a sentence and the lines after it. causes: the planned
+    mistakes that do what the answer does. hint: the failing test's. raised: the name of the error
+    that ended this test, if one did. n_passed of n_tests: the tests of a function or class; the
+    parts of a value. right: which of the tests passed, in their order; empty for a value.
     """
 
     name: str
     state: str
-    lines: tuple[str, ...]
+    verdict: str
+    details: tuple[str, ...] = ()
+    causes: tuple[str, ...] = ()
+    hint: str = ""
+    raised: str = ""
     n_passed: int = 0
     n_tests: int = 0
     right: tuple[bool, ...] = ()
 
     @property
+    def lines(self) -> tuple[str, ...]:
+        """All that is said, a sentence to a line."""
+        hint = [f"Hint: {self.hint}"] if self.hint else []
+        causes = [f"Likely cause: {cause}." for cause in self.causes]
+        return (self.verdict, *self.details, *causes, *hint)
+
+    @property
     def text(self) -> str:
         """The lines as printed, those that are too long for a page on several."""
         sign = {"passed": "✓", "failed": "✗", "unwritten": "○"}[self.state]
-        lines = [f"{sign} {self.name}: {self.lines[0]}", *("  " + line for line in self.lines[1:])]
+        lines = [f"{sign} {self.name}: {self.verdict}"]
+        lines += ["  " + line for line in self.lines[1:]]
         return "\n".join(_WRAPPER.fill(line) for line in lines)
+
+
+@dataclass(frozen=True)
+class _Finding:
+    """What is wrong with the outcome of a test; unwritten: nothing is, but it is not there yet."""
+
+    text: str
+    unwritten: bool = False
+    raised: str = ""
+
+
+_UNWRITTEN = _Finding(NOT_YET, unwritten=True)
 
 
 def outcomes_of(exercise: Exercise, answer: Any, calls: list[Call]) -> list[Outcome]:
@@ -93,23 +121,27 @@ def mark(
     if exercise.is_value:
         return _mark_value(exercise, calls, outcomes, expected, planned, reveal)
     tests = list(zip(calls, outcomes, expected, strict=True))
-    complaints = [_complaints(exercise, *test, reveal) for test in tests]
-    n, n_passed = len(calls), complaints.count([])
-    right = tuple(not found for found in complaints)
+    findings = [_findings(exercise, *test, reveal) for test in tests]
+    n, n_passed = len(calls), findings.count([])
+    counts = {"n_passed": n_passed, "n_tests": n, "right": tuple(not found for found in findings)}
     if n_passed == n:
-        return Report(exercise.name, "passed", (_all_passed(n),), n, n, right)
-    failing = [i for i, found in enumerate(complaints) if found]
-    judged = [i for i in failing if not all(line.endswith(_NOT_YET) for line in complaints[i])]
-    first = failing[0]
-    if complaints[first] == [_NOT_YET] or not judged:
-        return Report(exercise.name, "unwritten", tuple(complaints[first]), n_passed, n, right)
+        return Report(exercise.name, "passed", _all_passed(n), **counts)
+    failing = [i for i, found in enumerate(findings) if found]
+    judged = [i for i in failing if not all(each.unwritten for each in findings[i])]
+    if findings[failing[0]] == [_UNWRITTEN] or not judged:
+        verdict, *details = (each.text for each in findings[failing[0]])
+        return Report(exercise.name, "unwritten", verdict, tuple(details), **counts)
     first = judged[0]
-    lines = [f"{n_passed} of {n} tests passed; the first that fails:"]
-    lines += [*_show_call(exercise, calls[first]), *complaints[first]]
-    lines += _causes(exercise, calls, outcomes, expected, planned)
-    if calls[first].hint:
-        lines.append(f"Hint: {calls[first].hint}")
-    return Report(exercise.name, "failed", tuple(lines), n_passed, n, right)
+    return Report(
+        exercise.name,
+        "failed",
+        f"{n_passed} of {n} tests passed; the first that fails:",
+        (*_show_call(exercise, calls[first]), *(each.text for each in findings[first])),
+        tuple(_causes(exercise, calls, outcomes, expected, planned)),
+        calls[first].hint,
+        findings[first][0].raised,
+        **counts,
+    )
 
 
 def _sound(outcome: Any) -> Outcome:
@@ -133,53 +165,58 @@ def _all_passed(n: int) -> str:
     return f"all {n} tests passed" if n > 1 else "right"
 
 
-def _complaints(
+def _findings(
     exercise: Exercise, call: Call, outcome: Outcome, expected: Outcome, reveal: bool
-) -> list[str]:
-    """The lines that say what is wrong with the outcome of a call; none if it is right."""
+) -> list[_Finding]:
+    """What is wrong with the outcome of a call; nothing if it is right."""
     if "unsound" in outcome:
-        return [outcome["error"]["message"]]
+        return [_Finding(outcome["error"]["message"])]
     if _unwritten(outcome) and not _half_written(exercise, outcome, expected):
-        return [_NOT_YET]
+        return [_UNWRITTEN]
     if "error" in outcome or "error" in expected:
-        return _error_complaints(outcome, expected, reveal)
+        return _error_findings(outcome, expected, reveal)
     got, right = decode(outcome["value"]), decode(expected["value"])
     if got is None and right is not None:
-        return ["returned None: is a `return` missing?"]
+        return [_Finding("returned None: is a `return` missing?")]
     if exercise.judge:
-        found = [_judged(exercise, got, right, call, reveal)]
+        found = _said(_judged(exercise, got, right, call, reveal))
     else:
         try:
             found = _differences(exercise, got, right, call.tolerance, reveal)
         except Exception:  # an output that was made to break what reads it
-            found = [f"the output cannot be compared with {describe_type(right)}"]
-    lines = [line for complaint in found if complaint for line in complaint.split("\n")]
-    if not lines and outcome["mutated"] and not expected["mutated"]:
+            found = [_Finding(f"the output cannot be compared with {describe_type(right)}")]
+    if not found and outcome["mutated"] and not expected["mutated"]:
         which = ", ".join(str(i + 1) for i in outcome["mutated"])
-        lines = [f"changes its own input (argument {which}); work on a copy"]
-    return lines
+        found = [_Finding(f"changes its own input (argument {which}); work on a copy")]
+    return found
+
+
+def _said(complaint: str | None) -> list[_Finding]:
+    """A finding for each line of a complaint."""
+    return [_Finding(line) for line in complaint.split("\n")] if complaint else []
 
 
 def _differences(
     exercise: Exercise, got: Any, right: Any, tolerance: float, reveal: bool
-) -> list[str | None]:
-    """One difference, or one for each part that has a name."""
+) -> list[_Finding]:
+    """The difference, or those of the parts that have names."""
     parts, wanted = _parts(exercise, got), _parts(exercise, right)
     if wanted is None or not (reveal or _knows(exercise, wanted)):
-        return [difference(got, right, tolerance, reveal=reveal)]
+        return _said(difference(got, right, tolerance, reveal=reveal))
     if parts is None or parts.keys() != wanted.keys():
         names = ", ".join(wanted)
         form = f"the tuple ({names})" if exercise.outputs else f"a dict with the keys {names}"
         found = None
         if isinstance(got, dict):
             found = difference(got, right, tolerance, reveal=reveal)
-        return [found or f"got {describe(got)}, expected {form}"]
-    return [
-        f"{name}: {_NOT_YET}"
-        if _holds_ellipsis(encode(parts[name]))
-        else difference(parts[name], wanted[name], tolerance, reveal=reveal, at=name)
-        for name in wanted
-    ]
+        return _said(found or f"got {describe(got)}, expected {form}")
+    found = []
+    for name, part in wanted.items():
+        if _holds_ellipsis(encode(parts[name])):
+            found.append(_Finding(f"{name}: {NOT_YET}", unwritten=True))
+        else:
+            found += _said(difference(parts[name], part, tolerance, reveal=reveal, at=name))
+    return found
 
 
 def _knows(exercise: Exercise, names: Iterable[str]) -> bool:
@@ -202,20 +239,21 @@ def _parts(exercise: Exercise, output: Any) -> dict[str, Any] | None:
     return None
 
 
-def _error_complaints(outcome: Outcome, expected: Outcome, reveal: bool) -> list[str]:
+def _error_findings(outcome: Outcome, expected: Outcome, reveal: bool) -> list[_Finding]:
     if "error" not in outcome:
         got = describe(decode(outcome["value"]))
-        return [f"returned {got}, but it must raise {expected['error']['type']}"]
+        return [_Finding(f"returned {got}, but it must raise {expected['error']['type']}")]
     error = outcome["error"]
     if error["type"] == "Stopped":  # the sandbox has stopped it; the message says why
-        return [error["message"]]
+        return [_Finding(error["message"])]
     if "error" in expected and error["type"] == expected["error"]["type"]:
         return []
     where = f" (line {error['line']}: `{error['text']}`)" if error["line"] else ""
     if where and not reveal:  # the lines were counted in what was taken out of a notebook
         where = f" (in `{error['text']}`)" if error["text"] else ""
     wanted = f"; it must raise {expected['error']['type']}" if "error" in expected else ""
-    return [f"raised {error['type']}: {error['message']}{where}{wanted}"]
+    said = f"raised {error['type']}: {error['message']}{where}{wanted}"
+    return [_Finding(said, raised=error["type"])]
 
 
 def _judged(exercise: Exercise, got: Any, right: Any, call: Call, reveal: bool) -> str | None:
@@ -238,17 +276,17 @@ def planned_outcomes(exercise: Exercise, calls: list[Call]) -> dict[str, list[Ou
 def _mark_value(exercise, calls, outcomes, expected, planned, reveal) -> Report:
     """The report on a value, part by part where it is a dict."""
     if "error" in outcomes[0]:
-        return Report(exercise.name, "failed", (outcomes[0]["error"]["message"],))
+        return Report(exercise.name, "failed", outcomes[0]["error"]["message"])
     got, right = decode(outcomes[0]["value"]), decode(expected[0]["value"])
     if got is None:
-        return Report(exercise.name, "failed", ("the answer is None",))
+        return Report(exercise.name, "failed", "the answer is None")
     if not isinstance(right, dict):
         got, right = {"": got}, {"": right}
     if got is ...:
         got = dict.fromkeys(right, ...)
     if not isinstance(got, dict):
         line = f"got {describe(got)}, expected a dict with the keys {', '.join(right)}"
-        return Report(exercise.name, "failed", (line,), 0, len(right))
+        return Report(exercise.name, "failed", line, n_tests=len(right))
     open_parts = [key for key in right if key in got and _holds_ellipsis(encode(got[key]))]
     lines, n, n_right = [], len(right), 0
     for key in right:
@@ -261,16 +299,17 @@ def _mark_value(exercise, calls, outcomes, expected, planned, reveal) -> Report:
             lines += [wrong] if wrong else []
             n_right += wrong is None
     lines += [f"the key {key!r} does not belong" for key in got if key not in right]
+    counts = {"n_passed": n_right, "n_tests": n}
     if len(open_parts) == n:
-        return Report(exercise.name, "unwritten", (_NOT_YET,), 0, n)
+        return Report(exercise.name, "unwritten", NOT_YET, **counts)
     if not lines and not open_parts:
-        return Report(exercise.name, "passed", ("right",), n, n)
-    lines += _causes(exercise, calls, outcomes, expected, planned)
+        return Report(exercise.name, "passed", "right", **counts)
+    causes = tuple(_causes(exercise, calls, outcomes, expected, planned))
+    state = "failed" if lines or causes else "unwritten"
     if n > 1:
-        later = f"; not written yet: {', '.join(open_parts)}" if open_parts else ""
+        later = f"; {NOT_YET}: {', '.join(open_parts)}" if open_parts else ""
         lines.insert(0, f"{n_right} of {n} parts right{later}")
-    state = "failed" if len(lines) > 1 or n == 1 else "unwritten"
-    return Report(exercise.name, state, tuple(lines), n_right, n)
+    return Report(exercise.name, state, lines[0], tuple(lines[1:]), causes, **counts)
 
 
 def _unwritten(outcome: Outcome) -> bool:
@@ -333,12 +372,12 @@ def _find_causes(exercise, calls, outcomes, expected, planned) -> list[str]:
         slips = shared and right.keys() - agree(right, theirs)
         if slips and slips <= shared:
             if slips == failing:
-                return [f"Likely cause: {mistake}."]
+                return [mistake]
             partly.append((mistake, slips))
     causes = []
     for mistake, slips in sorted(partly, key=lambda each: -len(each[1])):
         if slips <= failing:
-            causes.append(f"Likely cause: {mistake}.")
+            causes.append(mistake)
             failing -= slips
     return causes
 

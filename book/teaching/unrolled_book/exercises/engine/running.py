@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from unrolled_book.exercises.engine.wire import decode, encode
+from .wire import decode, encode
 
 Outcome = dict[str, Any]
 

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from unrolled_book.exercises.engine.running import Outcome, run
-from unrolled_book.exercises.engine.wire import decode, encode, read
+from .running import Outcome, run
+from .wire import decode, encode, read
 
 _LONGEST = 96 * 2**20  # bytes of a line: the largest array that crosses, in letters
 

@@ -7,13 +7,14 @@ visible cases with their results, or the form of a value.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from unrolled_book.exercises.engine.compare import describe, difference
-from unrolled_book.exercises.engine.marking import Report, mark
-from unrolled_book.exercises.engine.running import run
-from unrolled_book.exercises.engine.wire import decode, encode
+from .compare import describe, difference
+from .marking import NOT_YET, Report, mark
+from .running import run
+from .wire import decode, encode
 
 _MISSING = object()
 _PASSES = {"value": True, "mutated": []}
@@ -43,15 +44,15 @@ class Check:
         """What is said of an answer."""
         about = self.known[name]
         if answer is Ellipsis:
-            return Report(name, "unwritten", ("not written yet",))
+            return Report(name, "unwritten", NOT_YET)
         if about["is_value"]:
             report = _report_on_value(name, about["parts"], decode(encode(answer)))
             return _compared(report, about, answer) if "solution" in about else report
         if not callable(answer):
             line = f'got {describe(answer)}, expected the function itself: check("{name}", {name})'
-            return Report(name, "failed", (line,))
+            return Report(name, "failed", line)
         if not about["cases"]:
-            return Report(name, "unwritten", ("nothing is tried here; no case of it is visible",))
+            return Report(name, "unwritten", "nothing is tried here; no case of it is visible")
         return self._report_on_cases(name, about, answer)
 
     def _report_on_cases(self, name: str, about: dict[str, Any], answer: Any) -> Report:
@@ -61,13 +62,13 @@ class Check:
         bad = [report for report in reports if report.state != "passed"]
         n, n_passed = len(cases), len(cases) - len(bad)
         if not bad:
-            return Report(name, "passed", (self._all_right(n),), n, n)
+            return Report(name, "passed", self._all_right(n), n_passed=n, n_tests=n)
         first = next((report for report in bad if report.state == "failed"), None)
         if first is None:
             return bad[0]
         kind = "tests" if self.complete else f"visible case{'s' * (n > 1)}"
         head = f"{n_passed} of {n} {kind} passed; the first that fails:"
-        return Report(name, "failed", (head, *first.lines[1:]), n_passed, n)
+        return replace(first, verdict=head, n_passed=n_passed, n_tests=n, right=())
 
     def _all_right(self, n: int) -> str:
         if self.complete:
@@ -108,7 +109,7 @@ def _report_on_value(name: str, parts: dict[str, str] | str, answer: Any) -> Rep
     given = {"": answer} if isinstance(parts, str) else answer
     if not isinstance(given, dict):
         line = f"got {describe(answer)}, expected a dict with the keys {', '.join(wanted)}"
-        return Report(name, "failed", (line,))
+        return Report(name, "failed", line)
     lines = [f"the key {key!r} is missing" for key in wanted if key not in given]
     lines += [f"the key {key!r} does not belong" for key in given if key not in wanted]
     there = {key: given[key] for key in wanted if key in given}
@@ -118,10 +119,10 @@ def _report_on_value(name: str, parts: dict[str, str] | str, answer: Any) -> Rep
             where = f"{key}: " if key else ""
             lines.append(f"{where}got {describe(value)}, expected {wanted[key]}")
     if lines:
-        return Report(name, "failed", ("this cannot be read yet", *lines))
+        return Report(name, "failed", "this cannot be read yet", tuple(lines))
     if todo:
-        return Report(name, "unwritten", (f"not written yet{': ' * any(todo)}{', '.join(todo)}",))
-    return Report(name, "passed", ("written, and readable; whether it is right is marked later",))
+        return Report(name, "unwritten", f"{NOT_YET}{': ' * any(todo)}{', '.join(todo)}")
+    return Report(name, "passed", "written, and readable; whether it is right is marked later")
 
 
 def _compared(report: Report, about: dict[str, Any], answer: Any) -> Report:
@@ -130,7 +131,7 @@ def _compared(report: Report, about: dict[str, Any], answer: Any) -> Report:
         return report
     right, tolerance = decode(about["solution"]), about["tolerance"]
     said = difference(decode(encode(answer)), right, tolerance, by_hand=True)
-    return Report(report.name, "failed" if said else "passed", (said or "right",))
+    return Report(report.name, "failed" if said else "passed", said or "right")
 
 
 def _is_open(value: Any) -> bool:

@@ -27,9 +27,9 @@ from typing import Any
 
 import numpy as np
 
-from unrolled_book.coursework import apart
-from unrolled_book.exercises.engine.running import Outcome, describe_error, run
-from unrolled_book.exercises.engine.wire import encode
+from . import apart
+from .running import Outcome, describe_error, run
+from .wire import encode
 
 if importlib.util.find_spec("torch"):  # where it is allowed; its address space is not the answer's
     import torch  # noqa: F401
