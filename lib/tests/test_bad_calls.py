@@ -418,6 +418,8 @@ GOOD = [
     (samplers.penalise_repetition, dict(logits=LOGITS, seen=LOGITS > 0.5, theta=1.5)),
     (samplers.penalise_counts, dict(logits=LOGITS, counts=ids(2, 5), presence=0.5, frequency=0.5)),
     (samplers.token_counts, dict(tokens=ROWS, vocab_size=5, mask=MASK)),
+    (samplers.no_repeat_ngram_filter, dict(logits=LOGITS, tokens=ROWS, size=2)),
+    (samplers.suppress, dict(logits=LOGITS, ids=(1, 3))),
     (preference.answer_batch, dict(prompts=PAIRS_OF_TEXTS, answers=PAIRS_OF_TEXTS)),
     (preference.preference_batch, dict(prompts=PAIRS_OF_TEXTS, chosen=PAIRS_OF_TEXTS,
                                        rejected=PAIRS_OF_TEXTS)),
@@ -484,7 +486,7 @@ LEGITIMATE = {
         "more axes in front, or texts in rows",
         "*.sequences unit.* numerical_jacobian.x *.mask prepare.bias attend.bias Rotary().* "
         "*Norm().x FeedForward().x Stack().x spread.x MixtureOfExperts().x quantise.weights "
-        "*_filter.logits divide_by_temperature.logits penalise_*",
+        "*_filter.logits suppress.logits divide_by_temperature.logits penalise_*",
     ),
     "empty": (
         "no rows in, no rows out",
@@ -493,7 +495,7 @@ LEGITIMATE = {
         "Mamba().x SelectiveLM().tokens MultiHeadAttention().x padding_mask.real RelativeBias().* "
         "Rotary().x *Norm().x FeedForward().x Block().x Embedded.embed.tokens Stack().x "
         "MixtureOfExperts().x patches.images VisionTransformer().images *_filter.logits "
-        "divide_by_temperature.logits",
+        "suppress.logits divide_by_temperature.logits",
     ),
     "negative": (
         "vectors and derivatives of any sign",

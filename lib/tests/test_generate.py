@@ -315,6 +315,45 @@ def test_penalties_are_for_the_text_or_for_what_is_new_in_it(options, change):
     assert len(set(texts[0].tolist()[2:])) > 1
 
 
+def plain_texts(tokens, size):
+    """The n-grams of a text that stand in it more than once."""
+    ngrams = [tuple(tokens[i : i + size]) for i in range(len(tokens) - size + 1)]
+    return {ngram for ngram in ngrams if ngrams.count(ngram) > 1}
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_no_ngram_stands_twice_in_a_text_or_its_prompt(size):
+    model = Fixed([2.0, 1.9, 0.4, 0.0, 0.0, -1.0, -1.0, -1.0])
+    prompts = [torch.tensor([0, 1]), torch.tensor([3, 1, 4])]
+    n_new = {1: 4, 2: 9, 3: 12}[size]
+    options = {"cache": False, "temperature": 0}
+    texts = generate(model, prompts, n_new, no_repeat_ngram_size=size, **options)
+    assert not any(plain_texts(text.tolist(), size) for text in texts)
+    free = generate(model, prompts, 12, **options)
+    assert any(plain_texts(text.tolist(), size) for text in free)
+
+
+def test_a_suppressed_token_is_never_drawn():
+    model = Fixed([2.0, 1.0, 0.5])
+    prompt = torch.tensor([[0]]).expand(4, 1)
+    text = generate(model, prompt, 50, cache=False, rng=rng(0), suppress_tokens=(0,))
+    assert set(text[:, 1:].flatten().tolist()) == {1, 2}
+
+
+@pytest.mark.parametrize("cache", [True, False])
+def test_no_text_stops_before_its_least_number_of_new_tokens(cache):
+    model = transformer()
+    prompts = [torch.randint(V, (n,), generator=rng(n)) for n in (3, 7, 1)]
+    options = {"cache": cache, "stop": [2, 3], "rng": rng(5)}
+    early = generate(model, prompts, 12, **options)
+    texts = generate(model, prompts, 12, min_new_tokens=6, **options | {"rng": rng(5)})
+    n_new = [len(text) - len(prompt) for text, prompt in zip(texts, prompts, strict=True)]
+    assert min(len(e) - len(p) for e, p in zip(early, prompts, strict=True)) < 6 <= min(n_new)
+    assert any(6 <= n < 12 for n in n_new)  # and then it may
+    for text, prompt in zip(texts, prompts, strict=True):
+        assert not {2, 3} & set(text[len(prompt) :][:6].tolist()[:5])
+
+
 # Streaming
 
 
@@ -412,6 +451,13 @@ def test_text_comes_back_on_the_device_of_its_prompt(device):
         ({"stop": 1.5}, TypeError, "stop must be an integer"),
         ({"stop": [V]}, ValueError, r"stop must be ids below 5, got \[5\]"),
         ({"stop": -1}, ValueError, "stop must be at least 0"),
+        ({"stop": range(V), "min_new_tokens": 1}, ValueError, "nothing is left to draw"),
+        ({"min_new_tokens": -1}, ValueError, "min_new_tokens must be at least 0"),
+        ({"suppress_tokens": (V,)}, ValueError, r"suppressed ids must be below 5, got \[5\]"),
+        ({"suppress_tokens": range(V)}, ValueError, "nothing is left to draw"),
+        ({"suppress_tokens": (1.5,)}, TypeError, "suppress_tokens must be an integer"),
+        ({"no_repeat_ngram_size": 0}, ValueError, "no_repeat_ngram_size must be at least 1"),
+        ({"no_repeat_ngram_size": 1, "n_new": 9}, ValueError, "nothing is left to draw"),
         ({"model": Fixed([0.0, 1.0])}, TypeError, r"Fixed has no new_cache\(\): pass cache=False"),
         ({"model": Fixed([-math.inf] * 3), "cache": False}, ValueError, "2 tokens is -inf"),
         ({"model": Fixed([math.inf, 0]), "cache": False}, ValueError, "2 tokens is inf"),

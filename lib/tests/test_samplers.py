@@ -13,6 +13,7 @@ from unrolled.generation.samplers import (
     Sampling,
     divide_by_temperature,
     min_p_filter,
+    no_repeat_ngram_filter,
     penalise_counts,
     penalise_repetition,
     token_counts,
@@ -290,3 +291,13 @@ def test_a_penalty_or_temperature_of_zero_divides_nothing():
         penalise_repetition(torch.zeros(3), torch.ones(3, dtype=torch.bool), 0)
     with pytest.raises(ValueError, match="temperature must be above 0, got 0"):
         divide_by_temperature(torch.zeros(3), 0)
+
+
+@given(st.integers(0, 99), st.integers(1, 4), st.integers(1, 12))
+@settings(deadline=None, max_examples=40)
+def test_repeats_are_those_of_the_library_transformers(transformers, seed, size, length):
+    rng = torch.Generator().manual_seed(seed)
+    tokens = torch.randint(17, (3, length), generator=rng).remainder(4)
+    logits = torch.randn(3, 17, generator=rng)
+    theirs = transformers.NoRepeatNGramLogitsProcessor(size)(tokens, logits.clone())
+    assert_close(no_repeat_ngram_filter(logits, tokens, size), theirs)

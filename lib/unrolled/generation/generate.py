@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from unrolled.generation.reader import Reader, check_prompts, check_stops, stop_ids
-from unrolled.generation.samplers import Sampling
+from unrolled.generation.samplers import Sampling, suppress
 from unrolled.training.evaluate import in_mode
 from unrolled.validate import checked, whole
 
@@ -28,6 +28,7 @@ def generate(
     rng: torch.Generator | None = None,
     cache: bool = True,
     stop: int | Collection[int] | None = None,
+    min_new_tokens: int = 0,
     stop_strings: str | Collection[str] = (),
     decode: Callable[[list[int]], str] | None = None,
     **sampling: float | None,
@@ -44,17 +45,18 @@ def generate(
     cache: read each token once, which changes the time, not the tokens. Once the context is full,
         the window is read again each time either way.
     stop: one id or several. A sequence that drew one repeats it; generation ends when all did.
+    min_new_tokens: before so many new ones no stop is drawn.
     stop_strings: one or several; a sequence stops likewise at the token that completes one of them
         in decode(its new tokens). decode: from a list of ids to text.
-    sampling: the fields of `Sampling`: temperature, top_k, top_p, min_p, typical_p, and penalties
-        for repetition, presence and frequency.
+    sampling: the fields of `Sampling`: temperature, top_k, top_p, min_p, typical_p; penalties for
+        repetition, presence and frequency; no_repeat_ngram_size and suppress_tokens.
 
     Returns int64 (B, T + n), n ≤ n_new, on the prompt's device; for a list one row (T_b + n,) each,
     up to its first stop. The model runs in evaluation mode, without gradients; after it, each part
     has the mode it had. Raises ValueError and TypeError for arguments that do not fit, ValueError
     when a logit is NaN or the largest one infinite.
     """
-    text = _Text(prompt, n_new, stop, stop_strings, decode)
+    text = _Text(prompt, n_new, stop, min_new_tokens, stop_strings, decode)
     sampling = Sampling(**sampling)
     reader = Reader(model, cache=cache, source=source, source_mask=source_mask)
     with in_mode(model, training=False), torch.inference_mode():
@@ -76,6 +78,7 @@ def stream(
     rng: torch.Generator | None = None,
     cache: bool = True,
     stop: int | Collection[int] | None = None,
+    min_new_tokens: int = 0,
     stop_strings: str | Collection[str] = (),
     decode: Callable[[list[int]], str] | None = None,
     **sampling: float | None,
@@ -88,7 +91,7 @@ def stream(
         for (token,) in stream(model, prompt, 100, temperature=0.8, stop=end):
             print(decode([token]), end="", flush=True)
     """
-    text = _Text(prompt, n_new, stop, stop_strings, decode)
+    text = _Text(prompt, n_new, stop, min_new_tokens, stop_strings, decode)
     sampling = Sampling(**sampling)
     reader = Reader(model, cache=cache, source=source, source_mask=source_mask)
 
@@ -105,11 +108,12 @@ def stream(
 class _Text:
     """Texts that grow side by side: prompts are copied, then tokens are drawn, until all end."""
 
-    def __init__(self, prompt, n_new: int, stop, stop_strings, decode) -> None:
+    def __init__(self, prompt, n_new: int, stop, min_new, stop_strings, decode) -> None:
         rows = check_prompts(prompt)
         device = rows[0].device
         self.stop_ids = stop_ids(stop)
         self.stops = torch.tensor(self.stop_ids, dtype=torch.int64, device=device)
+        self.min_new = whole("min_new_tokens", min_new, 0)
         self.strings = [stop_strings] if isinstance(stop_strings, str) else list(stop_strings)
         if self.strings and not ("" not in self.strings and callable(decode)):
             raise ValueError(f"stop_strings {self.strings} need a decode, and none may be empty")
@@ -138,7 +142,11 @@ class _Text:
         check_stops(self.stop_ids, logits.shape[1])
         n, tokens = self.n_read, self.tokens
         is_new = torch.arange(n, device=tokens.device) >= self.lengths[:, None]
-        drawn = sampling.draw(sampling.penalise(logits, self.read, is_new), rng)
+        logits = sampling.penalise(logits, self.read, is_new)
+        if self.min_new and self.stop_ids:
+            early = n < self.lengths + self.min_new
+            logits = torch.where(early[:, None], suppress(logits, self.stop_ids), logits)
+        drawn = sampling.draw(logits, rng)
         written = ~self.done & (n >= self.lengths)
         drawn = torch.where(self.done, tokens[:, n - 1], drawn)
         tokens[:, n] = torch.where(n < self.lengths, tokens[:, n], drawn)

@@ -6,6 +6,7 @@ in one order. Chapter 21 compares them.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, fields
 
 import torch
@@ -28,6 +29,8 @@ class Sampling:
     repetition_penalty: float = 1.0  # θ > 0: above 1 against tokens of the text, prompt included
     presence_penalty: float = 0.0  # nats off each token that was generated before
     frequency_penalty: float = 0.0  # nats off for each time that it was
+    no_repeat_ngram_size: int | None = None  # no so many tokens twice in the text, prompt included
+    suppress_tokens: tuple[int, ...] = ()  # ids that are never drawn
     temperature: float = 1.0  # 0 takes the likeliest token, of equal ones the first
     top_k: int | None = None  # so many tokens
     top_p: float | None = None  # the likeliest tokens up to this probability
@@ -40,7 +43,10 @@ class Sampling:
                 _CHECKS.get(f.name, real)(f.name, value)
 
     def penalise(self, logits: Tensor, tokens: Tensor, is_new: Tensor) -> Tensor:
-        """Logits (B, V) after the penalties for tokens (B, T), of which is_new (B, T) are ours."""
+        """Logits (B, V) after the penalties for tokens (B, T), of which is_new (B, T) are ours.
+
+        ValueError for a suppressed id outside the vocabulary, and where no token is left.
+        """
         if self.repetition_penalty != 1:
             seen = token_counts(tokens, logits.shape[-1]) > 0
             logits = penalise_repetition(logits, seen, self.repetition_penalty)
@@ -49,7 +55,9 @@ class Sampling:
             logits = penalise_counts(
                 logits, counts, presence=self.presence_penalty, frequency=self.frequency_penalty
             )
-        return logits
+        if self.no_repeat_ngram_size:
+            logits = no_repeat_ngram_filter(logits, tokens, self.no_repeat_ngram_size)
+        return suppress(logits, self.suppress_tokens)
 
     def probs(self, logits: Tensor) -> Tensor:
         """The probabilities (…, V) from which a token is drawn, all but the penalties applied."""
@@ -169,6 +177,32 @@ def penalise_counts(
 
 
 @checked
+def no_repeat_ngram_filter(logits: Tensor, tokens: Tensor, size: int) -> Tensor:
+    """logits (B, V) with −∞ for each token after which the last `size` tokens of a text would stand
+    in its tokens (B, T) a second time. Source: Paulus, Xiong & Socher (2018).
+    """
+    check_floats(logits=logits), check_ids("tokens", tokens, logits.shape[-1], 2)
+    if tokens.shape[1] < whole("size", size):
+        return logits
+    ngrams, n_last = tokens.unfold(1, size, 1), tokens.shape[1] - size + 1
+    again = (ngrams[..., :-1] == tokens[:, None, n_last:]).all(-1)  # (B, T − size + 1)
+    repeats = token_counts(ngrams[..., -1], logits.shape[-1], again) > 0
+    return _left(logits.masked_fill(repeats, -torch.inf))
+
+
+@checked
+def suppress(logits: Tensor, ids: Collection[int]) -> Tensor:
+    """logits (…, V) with −∞ for these ids. ValueError for others' ids, or where nothing is left."""
+    check_floats(logits=logits)
+    if not ids:
+        return logits
+    if max(ids) >= logits.shape[-1]:
+        raise ValueError(f"suppressed ids must be below {logits.shape[-1]}, got {sorted(ids)}")
+    gone = torch.tensor(sorted(ids), device=logits.device)
+    return _left(logits.index_fill(-1, gone, -torch.inf))
+
+
+@checked
 def token_counts(tokens: Tensor, vocab_size: int, mask: Tensor | None = None) -> Tensor:
     """(B, V), int64: how often each token stands in tokens (B, T), where mask (B, T) is True."""
     check_ids("tokens", tokens, whole("vocab_size", vocab_size), 2), check_mask("mask", mask)
@@ -184,6 +218,12 @@ def _check(logits: Tensor) -> None:
     check_floats(logits=logits)
     if logits.numel() and logits.amax().isnan():
         raise ValueError("logits must be numbers, and hold NaN")
+
+
+def _left(logits: Tensor) -> Tensor:
+    if logits.amax(-1).isneginf().any():
+        raise ValueError("every token is suppressed or would repeat: nothing is left to draw")
+    return logits
 
 
 def _keep_mass(logits: Tensor, order: Tensor, mass: float) -> Tensor:
@@ -212,6 +252,8 @@ def _share(name: str, value: object) -> float:
 _FILTERS = {"top_k": top_k_filter, "top_p": top_p_filter, "min_p": min_p_filter,
             "typical_p": typical_filter}  # fmt: skip
 _CHECKS = {
+    "no_repeat_ngram_size": whole,
+    "suppress_tokens": lambda name, ids: [whole(name, i, 0) for i in ids],
     "repetition_penalty": lambda name, value: real(name, value, above=0),
     "temperature": lambda name, value: real(name, value, 0),
     "top_k": whole,

@@ -12,8 +12,7 @@ torch.nn.Transformer.
 """
 
 from unrolled.models.pretrained.config import FAMILIES, config_from
-from unrolled.models.pretrained.folder import load_pretrained
 from unrolled.models.pretrained.from_torch import from_torch
-from unrolled.models.pretrained.load import load
+from unrolled.models.pretrained.load import load, load_pretrained
 
 __all__ = ["FAMILIES", "config_from", "from_torch", "load", "load_pretrained"]
