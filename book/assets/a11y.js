@@ -24,15 +24,24 @@
   addEventListener("beforeprint", () => { theme = page.dataset.theme; page.dataset.theme = "light"; });
   addEventListener("afterprint", () => { page.dataset.theme = theme; });
 
-  // What scrolls must take the focus, or only a pointer could scroll it.
+  // What scrolls must take the focus, or only a pointer could scroll it; and where it goes on
+  // sideways, its edge says so.
+  const boxes = "div.math, pre, .text_html, .u-frame, .pst-scrollable-table-container";
+  const edge = (box) => {
+    box.classList.toggle("u-before", box.scrollLeft > 1);
+    box.classList.toggle("u-more", box.scrollWidth - box.clientWidth - box.scrollLeft > 1);
+  };
   const mend = () => {
-    for (const box of document.querySelectorAll("div.math, pre, .text_html, .u-frame")) {
+    for (const box of document.querySelectorAll(boxes)) {
+      edge(box);
       const tall = box.scrollHeight > box.clientHeight + 1
         && /auto|scroll/.test(getComputedStyle(box).overflowY);
       if (tall || box.scrollWidth > box.clientWidth + 1) box.tabIndex = 0;
       else box.removeAttribute("tabindex");
     }
   };
+  addEventListener("scroll", (event) => event.target.matches?.(boxes) && edge(event.target), true);
+  addEventListener("toggle", mend, true);  // what was folded had no width
   let timer;
   addEventListener("load", () => Promise.resolve(window.MathJax?.startup?.promise).then(mend));
   addEventListener("resize", () => {

@@ -108,6 +108,20 @@ STUCK = """async () => {
 CUT = """() => [...document.querySelectorAll("main pre")].slice(1).filter(e =>
   !e.closest("details") && e.scrollWidth > e.clientWidth + 1)
   .map(e => e.textContent.slice(0, 60))"""
+# On a phone: what scrolls sideways and does not show it; and marks that stand at the beginning of a
+# line, below the formula that they belong to.
+UNMARKED = """() => [...document.querySelectorAll("main :not(mjx-container *, svg *, textarea)")]
+  .filter(e => e.clientWidth && e.scrollWidth > e.clientWidth + 1
+  && ["auto", "scroll"].includes(getComputedStyle(e).overflowX)
+  && !getComputedStyle(e).boxShadow.includes("inset")).map(e => e.outerHTML.slice(0, 90))"""
+FALLEN = """() => [...document.querySelectorAll("main mjx-container:not([display])")]
+.filter(math => {
+  let text = math.parentNode.nextSibling, range = document.createRange();
+  if (math.parentNode.parentNode.matches(".u-kept")) text = math.parentNode.parentNode.lastChild;
+  if (text?.nodeType !== Node.TEXT_NODE || !/^[.,;:!?)\\]]/.test(text.data)) return false;
+  range.setStart(text, 0), range.setEnd(text, 1);
+  return range.getBoundingClientRect().top > math.getBoundingClientRect().bottom - 2;
+}).map(e => e.parentNode.parentNode.textContent.slice(0, 80))"""
 PATIENCE = 180_000  # milliseconds, for what takes one on a quiet machine
 VIEWS = {
     "desktop": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},
@@ -134,6 +148,8 @@ class Visit:
     too_wide: list[str] = field(default_factory=list)  # the views in which it scrolls sideways
     newly_shown: dict[str, set[str]] = field(default_factory=dict)  # tags, by view
     cut: list[str] = field(default_factory=list)  # the beginnings of blocks that scroll sideways
+    unmarked: list[str] = field(default_factory=list)  # of those on a phone, without a shaded edge
+    fallen: list[str] = field(default_factory=list)  # paragraphs, by view: see FALLEN
 
     @property
     def files(self) -> list[Path]:
@@ -366,6 +382,9 @@ def measured(tab: Page, view: str, seen: Visit) -> None:
         seen.cut = tab.evaluate(CUT)
     seen.newly_shown[view] = set(tab.evaluate(NEWLY_SHOWN))
     seen.violations += [f"{view}: no keyboard can scroll {part}" for part in tab.evaluate(STUCK)]
+    if view == "phone":
+        seen.unmarked = tab.evaluate(UNMARKED)
+    seen.fallen += [f"{view}: {part}" for part in tab.evaluate(FALLEN)]
 
 
 def pictured(tab: Page, view: str, path: str) -> None:

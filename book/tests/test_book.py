@@ -62,6 +62,34 @@ def test_a_page_is_whole_offline_and_accessible(name, loaded, visit, address):
 
 
 @pytest.mark.parametrize("name", PAGES)
+def test_on_a_phone_what_scrolls_sideways_shows_it(name, visit):
+    assert visit(name, "desktop").unmarked == []
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_mark_stays_on_the_line_of_its_formula(name, visit):
+    assert visit(name, "desktop").fallen == []
+
+
+@pytest.mark.parametrize("view", ["desktop", "dark"])
+def test_the_link_past_the_contents_can_be_read(open_page, view):
+    page = open_page("", view)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.innerText") == "Skip to main content"
+    shades = page.evaluate("""() => ["color", "backgroundColor"].map(part =>
+      getComputedStyle(document.activeElement)[part].match(/[\\d.]+/g).slice(0, 3))""")
+    dark, light = sorted(sum(w * luminance(float(c)) for w, c in zip((0.2126, 0.7152, 0.0722), rgb))
+                         for rgb in shades)  # fmt: skip
+    assert (light + 0.05) / (dark + 0.05) >= 4.5
+
+
+def luminance(channel: float) -> float:
+    """Of WCAG, from 0 to 255."""
+    share = channel / 255
+    return share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4
+
+
+@pytest.mark.parametrize("name", PAGES)
 def test_a_page_is_light(name, visit):
     figures = len(soup(name).select(".u-explore, .u-paint"))  # those that move
     limit = 250 + 150 * figures  # so two figures that move stay under 700, fonts included
