@@ -101,6 +101,28 @@ def test_digits_are_scaled_and_all_arms_have_about_one_size():
     assert max(sizes) < 1.05 * min(sizes)
 
 
+def test_no_tested_picture_has_a_say_in_the_choice_of_a_rate(monkeypatch):
+    fold, seen = c24b_digits.folds(1797, block=30, seed=0), []
+    images = c24b_digits.digits()[0]
+
+    def train(arm, train_set, **options):
+        seen.append(train_set[0])
+        return options["lr"]
+
+    def right(lr, tested, classes):
+        seen.append(tested)
+        return 100 * lr
+
+    monkeypatch.setattr(c24b_digits, "train", train)
+    monkeypatch.setattr(c24b_digits, "right", right)
+    for k in range(3):
+        seen.clear()
+        assert c24b_digits.chosen("ViT", fold, k, lrs=(0.1, 0.3, 0.2), n_steps=1) == 0.3
+        assert sum(map(len, seen[:2])) == (fold != k).sum()
+        kept_out = {image.tobytes() for image in images[fold == k]}
+        assert not any(image.tobytes() in kept_out for part in seen for image in part)
+
+
 def test_a_token_meets_as_many_weights_as_in_the_narrow_dense_layer():
     narrow, wide, mixture, balanced = (c24b_experts.build(arm, 65, 0) for arm in c24b_experts.ARMS)
     routers = sum(m.router.weight.numel() for m in mixture.modules()

@@ -2,7 +2,8 @@
 
 The digits of `sklearn.datasets.load_digits` stand in the order in which 13 people wrote them. In
 thirds of the file a person is (nearly) in one third only; in random thirds everyone is in all.
-About four minutes on one core.
+A model's rate is chosen inside its two training thirds: no picture that it is tested on has a say.
+About twenty minutes on one core.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from unrolled_book.experiments._common import best_lr, cosine, n_parameters
 
 SEEDS = (0, 1, 2)
 N_FOLDS, BATCH_SIZE = 3, 64
-LRS = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
+LRS = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 2e-1)
 ARMS = ("ViT", "ViT, no positions", "convolution")
 SPLITS = ("random", "contiguous")
 
@@ -84,11 +85,27 @@ def right(model: nn.Module, images: np.ndarray, classes: np.ndarray) -> float:
     return float(100 * np.mean(said == classes))
 
 
-def crossed(arm: str, fold: np.ndarray, *, lr: float, n_steps: int, seed: int) -> list[float]:
-    """Percent right on each fold, by a model trained on the other folds."""
+def chosen(arm: str, fold: np.ndarray, k: int, *, lrs: Sequence[float], n_steps: int) -> float:
+    """The rate for the models that are tested on fold k: of the two other folds one trains, and
+    one chooses.
+    """
+    images, classes = digits()
+    one, other = (fold == i for i in range(N_FOLDS) if i != k)
+
+    def measure(lr: float) -> float:
+        model = train(arm, (images[one], classes[one]), lr=lr, n_steps=n_steps, seed=100)
+        return 100 - right(model, images[other], classes[other])
+
+    return best_lr(_common.search(lrs, measure, "errors"), "errors")
+
+
+def crossed(
+    arm: str, fold: np.ndarray, *, lrs: Sequence[float], n_steps: int, seed: int
+) -> list[float]:
+    """Percent right on each fold, by a model with rate lrs[k] trained on the other folds."""
     images, classes = digits()
     found = []
-    for k in range(N_FOLDS):
+    for k, lr in enumerate(lrs):
         inside, outside = fold == k, fold != k
         model = train(arm, (images[outside], classes[outside]), lr=lr, n_steps=n_steps, seed=seed)
         found.append(right(model, images[inside], classes[inside]))
@@ -102,32 +119,25 @@ def run(
     lrs: Sequence[float] = LRS,
     arms: Sequence[str] = ARMS,
 ) -> dict:
-    """A record's fields: `metrics["rows"]` has for each arm, split and seed "right", by fold.
-
-    The rate of an arm, for both splits, is the best on the last third after training on the first,
-    with a seed of its own.
+    """A record's fields: `metrics["rows"]` has for each arm, split and seed "right" and the chosen
+    "lrs", by fold.
     """
-    images, classes = digits()
-    thirds, rows, found = folds(len(images)), [], {}
-    first, last = thirds == 0, thirds == N_FOLDS - 1
+    n, rows = len(digits()[0]), []
     for arm in arms:
-
-        def measure(lr: float, arm: str = arm) -> float:
-            model = train(arm, (images[first], classes[first]), lr=lr, n_steps=n_steps, seed=100)
-            return 100 - right(model, images[last], classes[last])
-
-        found[arm] = _common.search(lrs, measure, "errors")
-        lr = best_lr(found[arm], "errors")
         for split in SPLITS:
+            rates = None
             for seed in seeds:
-                fold = folds(len(images), seed=seed if split == "random" else None)
+                fold = folds(n, seed=seed if split == "random" else None)
+                if rates is None or split == "random":  # the thirds of the file are always the same
+                    how = {"lrs": lrs, "n_steps": n_steps}
+                    rates = [chosen(arm, fold, k, **how) for k in range(N_FOLDS)]
                 rows.append({
-                    "arm": arm, "split": split, "seed": seed, "lr": lr,
+                    "arm": arm, "split": split, "seed": seed, "lrs": rates,
                     "parameters": n_parameters(build(arm, seed)),
-                    "right": crossed(arm, fold, lr=lr, n_steps=n_steps, seed=seed),
+                    "right": crossed(arm, fold, lrs=rates, n_steps=n_steps, seed=seed),
                 })  # fmt: skip
     config = {
-        "n_steps": n_steps, "search": found, "n_folds": N_FOLDS, "batch_size": BATCH_SIZE,
+        "n_steps": n_steps, "rates": [*lrs], "n_folds": N_FOLDS, "batch_size": BATCH_SIZE,
         "patch_size": 2,
     }  # fmt: skip
     return {"config": config, "seeds": [*seeds], "metrics": {"rows": rows}, "curve": []}
