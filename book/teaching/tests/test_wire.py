@@ -152,10 +152,17 @@ def test_a_tensor_is_refused_where_torch_is_missing(monkeypatch):
 
 @pytest.mark.parametrize(
     "value",
-    [np.zeros(2**27, np.uint8), ["x" * 10**7] + [0] * 1000, "\ud800", nested(None, 60)],
-    ids=["an array", "a text beside numbers", "half a character", "nested"],
+    [
+        np.zeros(2**27, np.uint8),
+        ["x" * 10**7] + [0] * 1000,
+        "\ud800",
+        np.array(["a", "\ud800"]),
+        np.array(["\ud800"]).astype(">U1"),
+        nested(None, 60),
+    ],
+    ids=["array", "text beside numbers", "half a character", "in an array", "big end", "nested"],
 )
-def test_what_is_too_large_to_cross_arrives_as_its_name(value):
+def test_what_cannot_cross_arrives_as_its_name(value):
     assert isinstance(decode(encode(value)), Unknown)
 
 

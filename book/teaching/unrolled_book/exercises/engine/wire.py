@@ -112,6 +112,8 @@ def _encode_tagged(value: Any, depth: int) -> dict[str, Any]:
         return {"fraction": str(value)}
     if isinstance(value, np.ndarray) and value.nbytes > _LARGEST:
         return {"unknown": f"array of shape {value.shape}"}
+    if isinstance(value, np.ndarray) and not _holds_characters(value):
+        return {"unknown": "array of text with half a character"}
     if isinstance(value, np.ndarray) and value.dtype.kind in _ARRAY_KINDS:
         return {"array": _encode_array(value)}
     if is_tensor(value):
@@ -279,11 +281,17 @@ def _decode_array(body: Any, depth: int = 0) -> np.ndarray:
     array = np.frombuffer(base64.b64decode(data, validate=True), dtype=dtype).reshape(shape).copy()
     if dtype.kind == "b" and array.view(np.uint8).max(initial=0) > 1:
         raise ValueError("a boolean is 0 or 1")
-    if dtype.kind == "U":
-        points = np.frombuffer(array.tobytes(), np.uint32)
-        if ((points > 0x10FFFF) | ((points >= 0xD800) & (points < 0xE000))).any():
-            raise ValueError("no such character")
+    if not _holds_characters(array):
+        raise ValueError("no such character")
     return array
+
+
+def _holds_characters(array: np.ndarray) -> bool:
+    """False for an array of text with a code point that is no character, such as half of one."""
+    if array.dtype.kind != "U":
+        return True
+    points = np.frombuffer(array.tobytes(), array.dtype.byteorder + "u4")
+    return not ((points > 0x10FFFF) | ((points >= 0xD800) & (points < 0xE000))).any()
 
 
 def _decode_tensor(body: Any, depth: int) -> Any:
