@@ -14,7 +14,7 @@ from sphinx.util.nodes import _make_id
 from chapter import Chapter, items, without_fences
 
 CLOSING = ("What goes wrong", "Summary", "Exercises", "Where next", "Sources")
-LIMITS = {"minutes": 45, "visible lines": 300, "median": 8, "p90": 16, "longest cell": 25}
+LIMITS = {"minutes": 38, "visible lines": 300, "median": 8, "p90": 16, "longest cell": 25}
 _LINK = re.compile(r"(!?)\[(?:[^\]\\]|\\.)*\]\(([^)\s]+)[^)]*\)")
 _MYST = {
     "a role": re.compile(r"\{[a-zA-Z][\w:.+-]*\}`"),
@@ -136,7 +136,7 @@ def opens_as_every_chapter(chapter: Chapter) -> list[str]:
 
 
 def closes_as_every_chapter(chapter: Chapter) -> list[str]:
-    """The closing sections stand at the end, in order; 'Going further: …' before the exercises."""
+    """The closing sections stand in order at the end; at most two 'Going further' before them."""
     found = []
     ends = [h for h in chapter.headings(2) if not h.startswith("Going further")]
     headings = [h for h in ends if h.startswith(CLOSING)]
@@ -151,6 +151,8 @@ def closes_as_every_chapter(chapter: Chapter) -> list[str]:
             ("Going further", "Exercises")
         ):
             found.append(f"'## {heading}' stands elsewhere than right before '## Exercises'")
+    if (beside := sum(h.startswith("Going further") for h in every)) > 2:
+        found.append(f"{beside} sections 'Going further'; expected at most two")
     points = items(chapter.section("Summary"))
     if not 1 <= len(points) <= 5:
         found.append(f"the summary has {len(points)} points; expected a list of one to five")
@@ -169,7 +171,7 @@ def says_how_long_it_takes(chapter: Chapter) -> list[str]:
 
 
 def is_light(chapter: Chapter) -> list[str]:
-    """The main road: at most 45 minutes, 300 visible lines, cells of 8 (median) to 25 lines."""
+    """The main road: at most 38 minutes, 300 visible lines, cells of 8 (median) to 25 lines."""
     w = weigh(chapter.notebook)
     counted = {
         "minutes": w.minutes, "visible lines": w.lines, "median": w.quantile(0.5),
