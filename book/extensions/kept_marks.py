@@ -27,7 +27,7 @@ class KeepMarks(SphinxPostTransform):
             right = AFTER.match(after[0]) if after and isinstance(after[0], nodes.Text) else None
             if not (left or right):
                 continue
-            kept = nodes.inline("", "", classes=["u-kept"])
+            kept = nodes.inline("", "", classes=["u-joined"])
             parent[at] = kept
             if left:
                 parent[at - 1] = nodes.Text(before[: left.start()])

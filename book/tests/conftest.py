@@ -117,7 +117,7 @@ UNMARKED = """() => [...document.querySelectorAll("main :not(mjx-container *, sv
 FALLEN = """() => [...document.querySelectorAll("main mjx-container:not([display])")]
 .filter(math => {
   let text = math.parentNode.nextSibling, range = document.createRange();
-  if (math.parentNode.parentNode.matches(".u-kept")) text = math.parentNode.parentNode.lastChild;
+  if (math.parentNode.parentNode.matches(".u-joined")) text = math.parentNode.parentNode.lastChild;
   if (text?.nodeType !== Node.TEXT_NODE || !/^[.,;:!?)\\]]/.test(text.data)) return false;
   range.setStart(text, 0), range.setEnd(text, 1);
   return range.getBoundingClientRect().top > math.getBoundingClientRect().bottom - 2;
