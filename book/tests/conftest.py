@@ -4,7 +4,8 @@ A page is loaded once and shown in three views (desktop, dark, phone); what the 
 noted down during the visit, and what they try by hand they try on the page that is still open. With
 SCREENSHOTS=1 in the environment a picture of each goes to `screenshots/`, for a person to look at.
 
-A busy machine is no failure: a test waits for what is to be, as long as that takes.
+A busy machine is no failure: a test waits for what is to be, as long as that takes. With SLOW=1 the
+host keeps each file back that a page asks for, so a test that reads too early falls.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import os
 import re
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -207,6 +209,11 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
     def log_message(self, *args: object) -> None:
         pass
+
+    def do_GET(self) -> None:
+        if os.environ.get("SLOW") == "1" and not self.path.endswith(("/", ".html")):
+            time.sleep(0.6)  # seconds
+        super().do_GET()
 
     def handle(self) -> None:
         with contextlib.suppress(ConnectionError):  # the browser left the page

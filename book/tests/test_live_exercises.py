@@ -395,7 +395,7 @@ def test_progress_counts_exports_imports_and_erases(page, open_fresh, plain, tmp
     tab = page.context.new_page()
     tab.goto(f"{plain}/book/progress.html")
     total = sum(map(len, exercises.chapters().values()))
-    assert f"1 of {total} exercises solved" in tab.inner_text("#u-progress")
+    tab.wait_for_selector(f"text=1 of {total} exercises solved")
     with tab.expect_download() as download:
         tab.get_by_role("button", name="Export").click()
     file = tmp_path / "answers.json"
