@@ -1,0 +1,204 @@
+"""The page `book/measured.md`: what is recorded, and no chapter shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+from unrolled_book.experiments import record
+from unrolled_book.experiments.c08_steps import OPTIMIZERS
+
+from book.tools.generate.published import table
+from book.tools.notebooks import ROOT
+
+TARGET = ROOT / "book" / "measured.md"
+HEAD = """\
+# What else we measured
+
+The recorded runs behind the chapters hold more than the chapters have room for. Each section below
+is one question, its answer and its numbers: means over three seeds, unless it says otherwise. The
+page is generated from the records, and what a sentence says of its table is checked when it is.
+`make results ONLY=` with the record's name runs one again.
+"""
+Rows = list[dict]
+
+
+def mean(rows: Rows, key: str, **wanted: object) -> float:
+    """The mean of a column over the rows that have these values; over seeds, that is."""
+    return float(np.mean([r[key] for r in rows if all(r[k] == v for k, v in wanted.items())]))
+
+
+def section(name: str, question: str, asked: str, rows: list[dict[str, str]], read: str) -> str:
+    """One question with its table, and the record that it comes from."""
+    return f"\n## {question}\n\n{asked}\n\n{table(rows)}\n{read} (`{name}`)\n"
+
+
+def words_read() -> str:
+    """A feed-forward network's window: what more words give, and what more steps."""
+    name, net, steps = "c08_context", "network, 1,500 steps", "network, 3,000 steps"
+    short, long = record.load(name)["metrics"], record.load("c08_longer")["metrics"]
+    rows = []
+    for n in range(1, 7):
+        found = {"Kneser–Ney": mean(short["kneser_ney"], "test_perplexity", context=n)}
+        found[net] = mean(short["rows"], "test_perplexity", context=n)
+        if n in (1, 6):
+            found[steps] = mean(long["rows"], "test_perplexity", context=n)
+        rows.append(found)
+    assert all(b[net] < a[net] for a, b in pairwise(rows[:5]))
+    assert all(row["Kneser–Ney"] > rows[1]["Kneser–Ney"] for row in rows[2:])
+    assert abs(rows[0]["Kneser–Ney"] - rows[0][steps]) < 0.1 < rows[0][net] - rows[0]["Kneser–Ney"]
+    gains = [rows[n][net] - rows[n][steps] for n in (0, 5)]
+    assert gains[1] > 2 * gains[0]
+    shown = [
+        {"words read": str(n)}
+        | {key: f"{row[key]:.1f}" if key in row else "" for key in (*rows[0],)}
+        for n, row in enumerate(rows, 1)
+    ]
+    return section(
+        name,
+        "How many words should a feed-forward network read?",
+        "[Chapter 8](../chapters/08_neural_lm.ipynb)'s network on words, each window at a rate "
+        "of its own. Test perplexity, beside a count that reads as many words.",
+        shown,
+        "The count gains nothing from a third word on, the network from each word up to the fifth. "
+        "Twice the steps draw level with the count where both read one word, and gain more than "
+        "twice as much where the network reads six: a longer window needs longer training.",
+    )
+
+
+def rates() -> str:
+    """The best rate of each optimiser, by schedule."""
+    name, best, inside = "c08_steps", {}, True
+    for one in record.load(name)["config"]["searches"]:
+        tried = [row["lr"] for row in one["search"]]
+        best[one["optimizer"], one["schedule"]] = chosen = min(
+            one["search"], key=lambda row: row["valid"]
+        )["lr"]
+        inside &= tried[0] < chosen < tried[-1]
+    kinds = ("constant", "cosine", "warm-up, cosine")
+    assert inside
+    assert all(best[o, k] == 4 * best[o, "constant"] for o in OPTIMIZERS for k in kinds[1:])
+    return section(
+        name,
+        "How large a rate does a schedule allow?",
+        "[Chapter 8](../chapters/08_neural_lm.ipynb)'s network on names: five optimisers, three "
+        "schedules, seven rates each, every one twice the one before; the search has one seed. The "
+        "best rate on other names:",
+        [{"optimiser": o} | {k: f"{best[o, k]:g}" for k in kinds} for o in OPTIMIZERS],
+        "A cosine's best peak is four times the best constant rate, for all five. A rate tuned "
+        "without a schedule is too small with one.",
+    )
+
+
+def batch_norm() -> str:
+    """Forty layers: batch normalisation, residual connections, and both."""
+    name, found = "c06_depth", record.load("c06_depth")
+    arms = {
+        "plain": (False, "he", False),
+        "batch norm": (False, "he", True),
+        "residual": (True, "he", False),
+        "residual, batch norm": (True, "he", True),
+        "residual, small start": (True, "small", False),
+    }
+    keys = ("residual", "start", "batch_norm")
+    runs = [r for r in found["metrics"]["runs"] if r["depth"] == 40]
+    bits, rows = {}, []
+    for arm, values in arms.items():
+        of_arm = [r for r in runs if tuple(r[k] for k in keys) == values]
+        bits[arm] = np.array([r["train"] for r in of_arm])
+        assert len(bits[arm]) == 3
+        low, high = bits[arm].min(), bits[arm].max()
+        digits = 0 if low > 100 else 2
+        spread = {"lowest": f"{low:,.{digits}f}", "highest": f"{high:,.{digits}f}"}
+        rows.append({"40 layers": arm} | spread | {"rate": f"{of_arm[0]['lr']:g}"})
+    frequency = found["metrics"]["by_frequency"]
+    assert bits["batch norm"].min() > frequency
+    assert bits["residual"].min() > 100
+    assert bits["residual, batch norm"].max() < bits["plain"].min()
+    assert bits["residual, batch norm"].min() > bits["residual, small start"].max()
+    lrs = found["config"]["lrs"]
+    assert [r["rate"] for r in rows if "batch norm" in r["40 layers"]] == [f"{max(lrs):g}"] * 2
+    return section(
+        name,
+        "Does batch normalisation rescue forty layers?",
+        "The stacks of [chapter 6](../chapters/06_depth.ipynb), their rates chosen from "
+        f"{', '.join(f'{lr:g}' for lr in lrs)}. Training loss in bits a character; predicting by "
+        f"frequency costs {frequency:.2f}.",
+        rows,
+        "Alone it does not: the stack learns no more than the frequencies. It does rescue a "
+        "residual stack whose first weights are too large; a start with small ones, without it, is "
+        "better here. Its best rate is the largest that was tried, so a larger one may still gain.",
+    )
+
+
+def pairs_of_heads() -> str:
+    """Whether two heads of one layer do each other's work."""
+    name, rows = "c16_ablation", []
+    for model in record.load(name)["metrics"]["models"]:
+        one = {tuple(row["head"]): row["lost"] for row in model["single"]}
+        more = {"same": [], "other": []}
+        for row in model["pairs"]:
+            a, b = map(tuple, row["heads"])
+            more["same" if a[0] == b[0] else "other"].append(row["lost"] - one[a] - one[b])
+        share = {k: np.mean(np.array(v) > 0) for k, v in more.items()}
+        assert share["same"] > share["other"] > 0.5
+        assert np.mean(more["same"]) > 2 * np.mean(more["other"])
+        found = {"seed": str(model["seed"])}
+        for kind, where in (("same", "one layer"), ("other", "two layers")):
+            found[f"{where}: pairs"] = f"{share[kind]:.0%}"
+            found[f"{where}: mean"] = f"{np.mean(more[kind]):+.3f}"
+        rows.append(found)
+    return section(
+        name,
+        "Do two heads do each other's work?",
+        "The small Transformers of [chapter 16b](../chapters/16b_what_heads_do.ipynb), one row a "
+        "seed. Two heads are switched off together: in how many pairs does that cost more than the "
+        "two costs added, and by how many bits a character in the mean?",
+        rows,
+        "Most pairs cost more together than the sum: each head had kept a part of what the other "
+        "does. Heads of one layer do so more than heads of two layers, at each seed.",
+    )
+
+
+def ladder() -> str:
+    """When the order of the ladder's neural models is decided."""
+    order = {
+        "lstm": "LSTM",
+        "transformer": "Transformer",
+        "rnn": "Elman",
+        "feedforward": "feed-forward",
+    }
+    shares, bits = (0.05, 0.25, 0.5, 0.75, 1.0), {}
+    for model in order:
+        found = record.load(f"ladder_{model}")
+        for share in shares:
+            step = share * found["config"]["fit"]["n_steps"]
+            at = {r["seed"]: r for r in reversed(found["curve"]) if r["step"] >= step}
+            bits[model, share] = np.array([r["valid_bits_per_character"] for r in at.values()])
+    first = {model: bits[model, 0.05] for model in order}
+    assert all(first["transformer"].min() > first[m].max() for m in order if m != "transformer")
+    for share in shares[1:]:
+        for better, worse in pairwise(order):
+            assert bits[better, share].max() < bits[worse, share].min()
+    return section(
+        "ladder_lstm",
+        "How early is the ladder's order decided?",
+        "Bits a character on the validation plays, after a share of each model's steps, for the "
+        "neural models of [the ladder](ladder.md).",
+        [
+            {"model": name}
+            | {f"{share:.0%}": f"{bits[model, share].mean():.2f}" for share in shares}
+            for model, name in order.items()
+        ],
+        "The Transformer begins last. From a quarter of the steps on the order is that of the end. "
+        "Both hold at each seed.",
+    )
+
+
+SECTIONS: tuple[Callable[[], str], ...] = (words_read, rates, batch_norm, pairs_of_heads, ladder)
+
+
+def page() -> str:
+    """The page as the records have it. AssertionError where a sentence is no longer true."""
+    return HEAD + "".join(make() for make in SECTIONS)
