@@ -124,6 +124,12 @@ FALLEN = """() => [...document.querySelectorAll("main mjx-container:not([display
   range.setStart(text, 0), range.setEnd(text, 1);
   return range.getBoundingClientRect().top > math.getBoundingClientRect().bottom - 2;
 }).map(e => e.parentNode.parentNode.textContent.slice(0, 80))"""
+# Labels of drawings that a phone shows smaller than nine pixels.
+TINY = """() => [...document.querySelectorAll("main svg text")].filter(e => {
+  const m = e.getScreenCTM();
+  return e.getClientRects().length && e.textContent.trim()
+    && parseFloat(getComputedStyle(e).fontSize) * Math.hypot(m.a, m.b) < 8.95;
+}).map(e => e.textContent.trim().slice(0, 40))"""
 PATIENCE = 180_000  # milliseconds, for what takes one on a quiet machine
 VIEWS = {
     "desktop": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},
@@ -152,6 +158,7 @@ class Visit:
     cut: list[str] = field(default_factory=list)  # the beginnings of blocks that scroll sideways
     unmarked: list[str] = field(default_factory=list)  # of those on a phone, without a shaded edge
     fallen: list[str] = field(default_factory=list)  # paragraphs, by view: see FALLEN
+    tiny: list[str] = field(default_factory=list)  # labels on a phone
 
     @property
     def files(self) -> list[Path]:
@@ -390,7 +397,7 @@ def measured(tab: Page, view: str, seen: Visit) -> None:
     seen.newly_shown[view] = set(tab.evaluate(NEWLY_SHOWN))
     seen.violations += [f"{view}: no keyboard can scroll {part}" for part in tab.evaluate(STUCK)]
     if view == "phone":
-        seen.unmarked = tab.evaluate(UNMARKED)
+        seen.unmarked, seen.tiny = tab.evaluate(UNMARKED), tab.evaluate(TINY)
     seen.fallen += [f"{view}: {part}" for part in tab.evaluate(FALLEN)]
 
 

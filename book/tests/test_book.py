@@ -71,6 +71,11 @@ def test_a_mark_stays_on_the_line_of_its_formula(name, visit):
     assert visit(name, "desktop").fallen == []
 
 
+@pytest.mark.parametrize("name", pages())
+def test_no_label_of_a_drawing_is_tiny_on_a_phone(name, visit):
+    assert visit(name, "desktop").tiny == []
+
+
 @pytest.mark.parametrize("view", ["desktop", "dark"])
 def test_the_link_past_the_contents_can_be_read(open_page, view):
     page = open_page("", view)
