@@ -284,7 +284,7 @@ GOOD = [
     (masks.padding_mask, dict(real=MASK)),
     (masks.distances, dict(T=2, S=3, device=None)),
     (masks.prepare, dict(mask=torch.ones(3, 3) > 0, bias=torch.zeros(3, 3), T=3, S=3, causal=True,
-                         device=None)),
+                         positions=None, device=None)),
     (positions.sinusoidal, dict(positions=3, d_model=4, base=1e4)),
     (positions.alibi_slopes, dict(n_heads=4)),
     (positions.alibi_bias, dict(n_heads=4, T=2, S=3, device=None)),
@@ -299,8 +299,8 @@ GOOD = [
     (layers.FeedForward, dict(d_model=4, d_ff=6, activation="gelu", bias=True)),
     (layers.FeedForward(4, 6), dict(x=X)),
     (block.Block, dict(config=NO_WORDS, causal=True, cross=False, rotary=None)),
-    (block.Block(NO_WORDS, causal=True), dict(x=X, mask=None, bias=None, positions=None, cache=None,
-                                              source=None, source_mask=None, source_cache=None)),
+    (block.Block(NO_WORDS, causal=True), dict(x=X, mask=None, cache=None, source=None,
+                                              source_mask=None, source_cache=None)),
     (transformer_config.TransformerConfig, dict(
         vocab_size=5, d_model=4, n_layers=1, n_heads=2, context_length=9, n_kv_heads=None,
         head_dim=None, d_ff=None, activation="gelu", norm="layer", norm_first=True, final_norm=None,
@@ -436,7 +436,7 @@ GOOD = [
 # out (results, caches, states), the parts of which the callables above are made, and operations of
 # chapter 7's engine, which has promised to stay within 150 lines.
 PARTS = """
-    Padded CopyLines Corpus Pairs WordVectors Tagged Parentheses Copy Architecture ScoreMask Routing
+    Padded CopyLines Corpus Pairs WordVectors Tagged Parentheses Copy Architecture Reach Routing
     NeuralLMCache RecurrentCache Seq2SeqCache SelectiveState Quantised CountLevel Layout Report
     Batch Hypotheses Evaluation Mode History FitResult DivergedError Speculation LayerCache KVCache
     BatchIterator to_device Trainer Processes LostError Reader check_* stop_ids in_mode recording

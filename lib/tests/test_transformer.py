@@ -671,7 +671,7 @@ def test_a_block_alone_needs_what_a_stack_gives_it():
         block = Block(config(position=position), causal=True)
         with pytest.raises(ValueError, match=f"'{position}': the block needs their bias"):
             block(x)
-        block(x, bias=torch.zeros(H, T, T))
+        block(x, masks.prepare(None, torch.zeros(H, T, T), T, T, causal=True))
     block = Block(config(position="rotary", window=None), causal=False)
     order = torch.randperm(T)
     assert (block(x)[:, order] - block(x[:, order])).abs().max() > 1e-3  # it turns by itself

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from unrolled.models.masks import ScoreMask, causal_mask, prepare
+from unrolled.models.masks import Reach, causal_mask, prepare
 from unrolled.models.tensors import check_floats
 from unrolled.validate import flag, instance, one_of, real
 
@@ -20,7 +20,7 @@ def attend(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    mask: Tensor | ScoreMask | None = None,
+    mask: Tensor | Reach | None = None,
     *,
     bias: Tensor | None = None,
     causal: bool = False,
@@ -58,9 +58,9 @@ def attend(
     if return_weights and implementation == "fused":
         raise ValueError("the fused kernel never holds the weights: use 'reference' or 'auto'")
     _check(q, k, v)
-    instance("mask", mask, Tensor, ScoreMask, NoneType), instance("bias", bias, Tensor, NoneType)
+    instance("mask", mask, Tensor, Reach, NoneType), instance("bias", bias, Tensor, NoneType)
     T, S = q.shape[-2], k.shape[-2]
-    if not isinstance(mask, ScoreMask):
+    if not isinstance(mask, Reach):
         _check_broadcast((*q.shape[:-1], S), mask=mask, bias=bias)
         mask = prepare(mask, bias, T, S, causal=causal, device=q.device)
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else real("scale", scale, above=0)
@@ -81,7 +81,7 @@ def attend(
     return (output, weights) if return_weights else output
 
 
-def _fused(q: Tensor, k: Tensor, v: Tensor, mask: ScoreMask, scale: float, dropout: float):
+def _fused(q: Tensor, k: Tensor, v: Tensor, mask: Reach, scale: float, dropout: float):
     """torch's kernel; with a mask its grouped form would hold all scores, so heads are spread."""
     added, grouped = mask.added, k.shape[:-2] != q.shape[:-2]
     if added is not None:
@@ -94,7 +94,7 @@ def _fused(q: Tensor, k: Tensor, v: Tensor, mask: ScoreMask, scale: float, dropo
     return output if mask.alive is None else output * mask.alive
 
 
-def _is_finite(q: Tensor, k: Tensor, mask: ScoreMask) -> bool:
+def _is_finite(q: Tensor, k: Tensor, mask: Reach) -> bool:
     """Whether the CPU's kernel gives what the formula does; it gives NaN for a NaN in v by itself.
 
     Elsewhere the host would wait for the answer, and kernels give NaN.

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from unrolled.models.heads import MultiHeadAttention
 from unrolled.models.kv_cache import LayerCache
 from unrolled.models.layers import FeedForward, LayerNorm, RMSNorm
-from unrolled.models.masks import ScoreMask
+from unrolled.models.masks import Reach
 from unrolled.models.positions import Rotary
 from unrolled.models.transformer_config import TransformerConfig
 from unrolled.validate import checked
@@ -49,32 +49,29 @@ class Block(nn.Module):
     def forward(
         self,
         x: Tensor,
-        mask: Tensor | ScoreMask | None = None,
+        mask: Tensor | Reach | None = None,
         *,
-        bias: Tensor | None = None,
-        positions: Tensor | None = None,
         cache: LayerCache | None = None,
         source: Tensor | None = None,
-        source_mask: Tensor | ScoreMask | None = None,
+        source_mask: Tensor | Reach | None = None,
         source_cache: LayerCache | None = None,
     ) -> Tensor:
         """(B, T, D) → (B, T, D).
 
-        mask, bias, positions, cache: of the attention. source (B, S, D), source_mask, source_cache:
-        of the cross-attention. Raises ValueError where the source is missing, or the bias of the
-        positions "alibi" or "relative", which a `Stack` gives.
+        mask, cache: of the attention. source (B, S, D), source_mask, source_cache: of the
+        cross-attention. Masks have four axes, or come from `prepare`. Raises ValueError where the
+        source is missing, or the bias of the positions "alibi" or "relative", which a `Stack` puts
+        into the mask.
         """
         if (source is None) != (self.cross is None):
             raise ValueError("a source belongs to a block made with cross=True, and to no other")
         if source is None and not (source_mask is None and source_cache is None):
             raise ValueError("source_mask and source_cache belong to a source, and there is none")
-        biased = self.config.position in ("alibi", "relative")
-        if biased and bias is None and not isinstance(mask, ScoreMask):
+        if self.config.position in ("alibi", "relative") and not isinstance(mask, Reach):
             raise ValueError(f"positions are {self.config.position!r}: the block needs their bias")
 
         def attend(x: Tensor) -> Tensor:
-            given = {"bias": bias, "positions": positions, "cache": cache, "causal": self.causal}
-            return self.dropout(self.attention(x, mask=mask, **given))
+            return self.dropout(self.attention(x, mask=mask, causal=self.causal, cache=cache))
 
         def look_up(x: Tensor) -> Tensor:
             return self.dropout(self.cross(x, source, source_mask, cache=source_cache))

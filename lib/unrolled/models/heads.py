@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from unrolled.models.attention import IMPLEMENTATIONS, attend
 from unrolled.models.kv_cache import LayerCache
 from unrolled.models.layers import cast_for_products
-from unrolled.models.masks import ScoreMask
+from unrolled.models.masks import Reach
 from unrolled.models.positions import Rotary
 from unrolled.models.recording import recording
 from unrolled.models.tensors import check_floats
@@ -79,7 +79,7 @@ class MultiHeadAttention(nn.Module):
         self,
         x: Tensor,
         source: Tensor | None = None,
-        mask: Tensor | ScoreMask | None = None,
+        mask: Tensor | Reach | None = None,
         *,
         causal: bool = False,
         bias: Tensor | None = None,
@@ -91,7 +91,8 @@ class MultiHeadAttention(nn.Module):
 
         source: x itself when left out. mask: four axes that broadcast to (B, H, T, S), or made by
         `prepare`; causal, bias: as in `attend`; all of them over the keys of the cache as well.
-        positions: (T,) or (B, T), what `rotary` turns by; from the cache's length on when left out.
+        positions: (T,) or (B, T), what `rotary` turns by; from the cache's length on when left out;
+        `prepare` takes them as well.
         cache: keys and values of earlier positions, to which those of x are added; with a source,
         its keys and values, computed at the first call. return_weights: also return the weights
         (B, H, T, S). Raises ValueError for another shape of x, source or mask.
@@ -111,6 +112,8 @@ class MultiHeadAttention(nn.Module):
             k = self._split(self.k_proj(source), self.n_kv_heads)  # (B, G, S, K)
             v = self._split(self.v_proj(source), self.n_kv_heads)
             if self.rotary is not None:
+                if isinstance(mask, Reach):
+                    positions = mask.positions
                 if positions is None and cache is not None:
                     positions = torch.arange(x.shape[1], device=x.device) + cache.length
                 q, k = self.rotary(q, positions), self.rotary(k, positions)
@@ -129,7 +132,7 @@ class MultiHeadAttention(nn.Module):
 
     def _check(self, x: Tensor, source: Tensor, mask) -> None:
         check_floats(x=x, source=source)
-        instance("mask", mask, Tensor, ScoreMask, NoneType)
+        instance("mask", mask, Tensor, Reach, NoneType)
         for name, given, linear in (("x", x, self.q_proj), ("source", source, self.k_proj)):
             B, width = len(x), linear.in_features
             if given.ndim != 3 or given.shape[::2] != (B, width):

@@ -78,13 +78,17 @@ def combine(*masks: Tensor | None) -> Tensor | None:
         raise ValueError(f"masks of shapes {shapes} do not go together: {error}") from error
 
 
-class ScoreMask(NamedTuple):
-    """A mask and a bias in the form that the kernels take, made by `prepare`."""
+class Reach(NamedTuple):
+    """Which keys the queries reach, how near they are, and where the queries stand.
+
+    `prepare` makes it once, in the form that the kernels take; every layer reads the same one.
+    """
 
     added: Tensor | None  # booleans, or numbers to add with −∞ for what is masked; no row is empty
     alive: Tensor | None  # (…, T, 1): False for a query that may attend to nothing; None: all may
     causal: bool  # nothing but causal, with as many keys as queries: kernels need no mask for it
     finite: bool = True  # the bias; on a CPU only, elsewhere nobody looks
+    positions: Tensor | None = None  # (T,) or (B, T), what rotary embeddings turn queries by
 
 
 def prepare(
@@ -94,20 +98,21 @@ def prepare(
     S: int,
     *,
     causal: bool = False,
+    positions: Tensor | None = None,
     device: Device = None,
-) -> ScoreMask:
+) -> Reach:
     """The mask, a bias and causality for T queries and S keys, ready for `attend`.
 
     Kernels give NaN for a query whose keys are all masked: it may attend to all of them here, and
     `alive` says that its output is zero. Raises as `causal_mask` and `combine` do.
     """
-    flag("causal", causal)
+    flag("causal", causal), instance("positions", positions, Tensor, NoneType)
     if bias is not None:
         check_floats(bias=bias)
     if not torch.compiler.is_compiling():  # where numbers may be symbols
         T, S = whole("T", T), whole("S", S)
     if causal and T == S and mask is None and bias is None:
-        return ScoreMask(None, None, True)
+        return Reach(None, None, True, positions=positions)
     alive, finite = None, True
     if bias is not None and bias.device.type == "cpu" and not torch.compiler.is_compiling():
         finite = math.isfinite(bias.detach().sum().item())
@@ -118,7 +123,8 @@ def prepare(
         allowed = allowed | ~alive
     if allowed is not None:
         bias = allowed if bias is None else torch.where(allowed, bias, -math.inf)
-    return ScoreMask(bias if bias is None else torch.atleast_2d(bias), alive, False, finite)
+    added = bias if bias is None else torch.atleast_2d(bias)
+    return Reach(added, alive, False, finite, positions)
 
 
 def distances(T: int, S: int | None = None, *, device: Device = None) -> Tensor:

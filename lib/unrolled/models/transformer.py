@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from unrolled.models.block import Block, make_norm, make_rotary
 from unrolled.models.kv_cache import KVCache
-from unrolled.models.masks import combine, padding_mask, prepare
+from unrolled.models.masks import Reach, combine, padding_mask, prepare
 from unrolled.models.positions import RelativeBias, alibi_slopes, sinusoidal
 from unrolled.models.tensors import check_floats, check_ids
 from unrolled.models.transformer_config import TransformerConfig
@@ -64,6 +64,26 @@ class Stack(nn.Module):
         """
         check_floats(x=x)
         instance("cache", cache, KVCache, NoneType)
+        reach, queries = self._reach(x, mask, positions, cache)
+        if self.config.position == "learned":
+            x = x + self.position(queries)
+        elif self.config.position == "sinusoidal":
+            x = x + sinusoidal(queries, x.shape[-1]).to(x.dtype)
+        x = self.dropout(self.embedding_norm(x))
+        if source is not None:
+            real, source_mask = _split(source_mask, source)
+            source_mask = source_mask if real is None else padding_mask(real)
+            source_mask = prepare(source_mask, None, x.shape[1], source.shape[1], device=x.device)
+        for i, block in enumerate(self.blocks):
+            x = block(
+                x, reach, cache=cache.layers[i] if cache else None,
+                source=source, source_mask=source_mask,
+                source_cache=cache.cross[i] if cache and cache.cross else None,
+            )  # fmt: skip
+        return self.final_norm(x)
+
+    def _reach(self, x, mask, positions, cache) -> tuple[Reach, Tensor]:
+        """Which keys each query reaches, once for all blocks; the positions of the queries."""
         start, T = 0 if cache is None else cache.length, x.shape[1]
         S = start + T
         if (limit := self.config.context_length) < S:
@@ -74,25 +94,12 @@ class Stack(nn.Module):
             tokens = cache.extend_mask(tokens, x)  # (B, S)
         mask = mask if tokens is None else combine(mask, padding_mask(tokens))
         queries, keys = self._positions(x, tokens, positions, cache)
-        if self.config.position == "learned":
-            x = x + self.position(queries)
-        elif self.config.position == "sinusoidal":
-            x = x + sinusoidal(queries, x.shape[-1]).to(x.dtype)
-        x = self.dropout(self.embedding_norm(x))
         mask, bias = self._with_distances(mask, queries, keys)
-        mask = prepare(mask, bias, T, S, causal=self.causal, device=x.device)  # once for all blocks
-        if source is not None:
-            real, source_mask = _split(source_mask, source)
-            source_mask = source_mask if real is None else padding_mask(real)
-            source_mask = prepare(source_mask, None, T, source.shape[1], device=x.device)
-        for i, block in enumerate(self.blocks):
-            x = block(
-                x, mask, positions=queries if self.config.has_rotary else None,
-                cache=cache.layers[i] if cache else None,
-                source=source, source_mask=source_mask,
-                source_cache=cache.cross[i] if cache and cache.cross else None,
-            )  # fmt: skip
-        return self.final_norm(x)
+        turned_by = queries if self.config.has_rotary else None
+        reach = prepare(
+            mask, bias, T, S, causal=self.causal, positions=turned_by, device=x.device
+        )  # fmt: skip
+        return reach, queries
 
     def _positions(self, x, tokens, positions, cache) -> tuple[Tensor, Tensor]:
         """The positions of the queries, (T,) or (B, T), and of all keys, (S,) or (B, S)."""
