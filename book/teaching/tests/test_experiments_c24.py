@@ -142,12 +142,15 @@ def test_a_row_for_the_base_and_each_kind_of_target(monkeypatch):
     assert all(r["both"] <= min(r["stops"], r["complies"]) for r in rows)
 
 
-def test_only_adapters_learn(template):
-    model = lora.tuned(template, 2, 1e-2, 0, 1)
+@pytest.mark.parametrize("table", [True, False])
+def test_adapters_learn_and_the_table_where_it_should(template, table):
+    model = lora.tuned(template, 2, table, 1e-2, 0, 1)
     before = instructions.base_model(0)
-    names = [name for name, p in model.named_parameters() if p.requires_grad]
-    assert names
-    assert all(".lora_" in name for name in names)
+    names = {name for name, p in model.named_parameters() if p.requires_grad}
+    assert {name for name in names if ".lora_" not in name} == {"embedding.weight"} & names
+    assert ("embedding.weight" in names) == table
+    assert torch.equal(model.embedding.weight, before.embedding.weight) != table
+    assert model.head.weight is model.embedding.weight
     old = before.stack.blocks[0].attention.q_proj.weight
     assert torch.equal(model.stack.blocks[0].attention.q_proj.base.weight, old)
 
