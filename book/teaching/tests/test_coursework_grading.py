@@ -6,12 +6,12 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from unrolled_book.coursework import feedback, gradescope, grading, report, sandbox
+from unrolled_book.coursework import feedback, gradescope, report, sandbox
 from unrolled_book.coursework.__main__ import main
 from unrolled_book.coursework.grading import grade
 from unrolled_book.coursework.marks import Grade, Mark, cell, file_name, from_data, table
@@ -550,7 +550,7 @@ def test_a_report_of_megabytes_is_cut(syllabus, tmp_path):
 def test_a_grade_comes_back_from_its_record():
     mark = Mark("f", "F", "wrong", 0.0, 1.0, lines=("a", "b"), causes=("c",), notes=("d",))
     found = Grade("ana", (mark,), True, 0.5, ("p",))
-    assert from_data(json.loads(json.dumps(grading.asdict(found)))) == found
+    assert from_data(json.loads(json.dumps(asdict(found)))) == found
 
 
 def test_the_class_report_counts_states_and_mistakes():

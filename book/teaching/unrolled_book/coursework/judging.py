@@ -1,0 +1,90 @@
+"""From the outcomes of an answer to its mark, in words that hold no expected value."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from unrolled_book.coursework.item_tests import ItemTests, Task
+from unrolled_book.coursework.marks import Mark
+from unrolled_book.exercises.engine import Call, marking
+from unrolled_book.exercises.engine.marking import Report
+from unrolled_book.exercises.engine.running import Outcome
+
+_MOST_LINES, _LONGEST_LINE = 24, 300  # of a report: an answer may hand out megabytes
+_LARGE = 200_000  # characters of an outcome as JSON, beyond twenty times the right one's
+_LINE_NUMBER = re.compile(r"\(line \d+: `")
+_KINDS = {"passed": "right", "failed": "wrong", "unwritten": "unwritten"}
+
+
+def judged(tests: ItemTests, task: Task, result: Any, notes: tuple[str, ...]) -> Mark:
+    """The mark for what the sandbox gave: outcomes, or the problem in their place."""
+    parts = {"notes": notes, "seconds": round(result.seconds, 3)}
+    if result.outcomes is None:
+        said = _LINE_NUMBER.sub("(in `", result.problem)[:_LONGEST_LINE]
+        n_tests = len(task.calls)
+        slip = re.split(r" \(in |: ", said)[0]
+        return tests.mark("wrong", verdict=said, n_tests=n_tests, slip=slip, **parts)
+    said = marking.mark(
+        task.exercise,
+        task.calls,
+        [_of_a_size(*both) for both in zip(result.outcomes, task.expected, strict=True)],
+        task.planned,
+        expected=task.expected,
+        reveal=False,
+    )
+    return _in_words(tests, said, _share(said, task.calls), result.problem, parts)
+
+
+def _of_a_size(outcome: Outcome, expected: Outcome) -> Outcome:
+    """The outcome; what is far larger than the right one is named only, for judging takes time."""
+    try:
+        size, right = (len(json.dumps(each)) for each in (outcome, expected))
+    except (TypeError, ValueError, RecursionError):
+        return {"value": {"unknown": "value that cannot be read"}, "mutated": []}
+    if size <= _LARGE + 20 * right or "value" not in outcome:
+        return outcome
+    value = outcome["value"]
+    kind = next(iter(value)) if isinstance(value, dict) else type(value).__name__
+    return {"value": {"unknown": f"{kind} of {size / 1e6:.1f} MB"}, "mutated": []}
+
+
+def _share(said: Report, calls: list[Call]) -> float:
+    """The share of the hidden tests that passed; of a value's parts, of which none is visible."""
+    hidden = [ok for ok, call in zip(said.right, calls, strict=False) if not call.visible]
+    if hidden:
+        return sum(hidden) / len(hidden)
+    return said.n_passed / said.n_tests if said.n_tests else 0.0
+
+
+def _in_words(
+    tests: ItemTests, said: Report, share: float, problem: str, parts: dict[str, Any]
+) -> Mark:
+    n = said.n_tests
+    state = "partly" if said.state == "failed" and share else _KINDS[said.state]
+    full = said.state == "passed"
+    points = tests.item.points * (share if tests.item.credit == "tests" else full)
+    lines = [line[:_LONGEST_LINE] for line in said.details]
+    if len(lines) > _MOST_LINES:
+        lines[_MOST_LINES:] = [f"… {len(lines) - _MOST_LINES} more lines"]
+    raised = f"raised {said.raised}" if said.raised else "another mistake"
+    return tests.mark(
+        state,
+        points=round(points, 2),
+        n_passed=said.n_passed,
+        n_tests=n,
+        verdict=said.verdict[:_LONGEST_LINE],
+        lines=tuple(lines),
+        causes=said.causes,
+        hint=said.hint,
+        slip="" if full else [*said.causes, problem or raised][0],
+        **parts,
+    )
+
+
+def failed(tests: ItemTests, error: BaseException) -> Mark:
+    """The mark where the grader itself has failed, for a person to look at."""
+    """The mark where the grader itself has failed, for a person to look at."""
+    said = f"the grader failed here ({type(error).__name__}: {error})"
+    return tests.mark("error", verdict=said[:_LONGEST_LINE], slip="the grader failed")
