@@ -73,7 +73,7 @@ def test_the_road_links_what_stands_and_counts_it():
     stands = {"01_a": "A", "02_b": "B", "02b_more": "More"}
     assert road(page, stands) == (
         "Three chapters stand, and more come.\n\n1. [A](chapters/01_a.ipynb)\n"
-        "2. [B](chapters/02_b.ipynb)\n   - 2b. [More](chapters/02b_more.ipynb)\n3. C\n"
+        "2. [B](chapters/02_b.ipynb)\n    - 2b. [More](chapters/02b_more.ipynb)\n3. C\n"
     )
     assert road(road(page, stands), stands) == road(page, stands)
     gone = road(road(page, stands), {"02_b": "B"})

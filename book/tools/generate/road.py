@@ -1,7 +1,8 @@
 """The road on the landing page, `index.md`: what stands is a link, and is counted.
 
 The numbered lines name all chapters that are planned. A line whose chapter stands becomes a link
-with the notebook's title; a further one of the same number (02b_smoothing) stands below it.
+with the notebook's title; a further one of the same number (02b_smoothing) stands below it, four
+spaces in, or it would not belong to a line of two digits.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from book.tools.notebooks import ROOT, number, published, read
 TARGET = ROOT / "index.md"
 COUNTED = re.compile(r"^(?:[A-Z][a-z]+(?:-[a-z]+)? chapters? stands?)\b", re.MULTILINE)
 _LINE = re.compile(
-    r"^(\d+)\. (?:\[([^\]]*)\]\([^)]*\)|(.*))\n((?:   - \d+[a-z]\. .*\n)*)", re.MULTILINE
+    r"^(\d+)\. (?:\[([^\]]*)\]\([^)]*\)|(.*))\n((?: +- \d+[a-z]\. .*\n)*)", re.MULTILINE
 )
 _ONES = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
 _ONES = [*_ONES.split(), "sixteen", "seventeen", "eighteen", "nineteen"]
@@ -41,7 +42,9 @@ def road(text: str, titles: dict[str, str]) -> str:
     def renewed(match: re.Match[str]) -> str:
         n, title = match[1], match[2] or match[3]
         links = {number(s): f"[{t}](chapters/{s}.ipynb)" for s, t in sorted(titles.items())}
-        more = [f"   - {k}. {link}\n" for k, link in links.items() if re.fullmatch(rf"{n}[a-z]", k)]
+        more = [
+            f"    - {k}. {link}\n" for k, link in links.items() if re.fullmatch(rf"{n}[a-z]", k)
+        ]
         return f"{n}. {links.get(n, title)}\n" + "".join(more)
 
     words = (
