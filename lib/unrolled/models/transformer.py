@@ -95,11 +95,8 @@ class Stack(nn.Module):
         mask = mask if tokens is None else combine(mask, padding_mask(tokens))
         queries, keys = self._positions(x, tokens, positions, cache)
         mask, bias = self._with_distances(mask, queries, keys)
-        turned_by = queries if self.config.has_rotary else None
-        reach = prepare(
-            mask, bias, T, S, causal=self.causal, positions=turned_by, device=x.device
-        )  # fmt: skip
-        return reach, queries
+        given = {"positions": queries} if self.config.has_rotary else {}
+        return prepare(mask, bias, T, S, causal=self.causal, device=x.device, **given), queries
 
     def _positions(self, x, tokens, positions, cache) -> tuple[Tensor, Tensor]:
         """The positions of the queries, (T,) or (B, T), and of all keys, (S,) or (B, S)."""
