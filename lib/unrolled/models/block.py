@@ -59,9 +59,8 @@ class Block(nn.Module):
         """(B, T, D) → (B, T, D).
 
         mask, cache: of the attention. source (B, S, D), source_mask, source_cache: of the
-        cross-attention. Masks have four axes, or come from `prepare`. Raises ValueError where the
-        source is missing, or the bias of the positions "alibi" or "relative", which a `Stack` puts
-        into the mask.
+        cross-attention; masks have four axes, or come from `prepare`. Raises ValueError where the
+        source is missing, or the bias of "alibi" or "relative", which a `Stack` puts into the mask.
         """
         if (source is None) != (self.cross is None):
             raise ValueError("a source belongs to a block made with cross=True, and to no other")

@@ -91,8 +91,7 @@ class MultiHeadAttention(nn.Module):
 
         source: x itself when left out. mask: four axes that broadcast to (B, H, T, S), or made by
         `prepare`; causal, bias: as in `attend`; all of them over the keys of the cache as well.
-        positions: (T,) or (B, T), what `rotary` turns by; from the cache's length on when left out;
-        `prepare` takes them as well.
+        positions: (T,) or (B, T), what `rotary` turns by; from the cache's length on when left out.
         cache: keys and values of earlier positions, to which those of x are added; with a source,
         its keys and values, computed at the first call. return_weights: also return the weights
         (B, H, T, S). Raises ValueError for another shape of x, source or mask.
