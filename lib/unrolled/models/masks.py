@@ -79,7 +79,7 @@ def combine(*masks: Tensor | None) -> Tensor | None:
 
 
 class Reach(NamedTuple):
-    """Which keys the queries reach, made once for all layers by `prepare`, as the kernels take it."""
+    """Which keys the queries reach, as the kernels take it: `prepare` makes it for all layers."""
 
     added: Tensor | None  # booleans, or numbers to add with −∞ for what is masked; no row is empty
     alive: Tensor | None  # (…, T, 1): False for a query that may attend to nothing; None: all may
