@@ -27,16 +27,17 @@
   // What scrolls must take the focus, or only a pointer could scroll it; and where it goes on
   // sideways, its edge says so.
   const boxes = "div.math, pre, .text_html, .u-frame, .pst-scrollable-table-container";
+  const scrolls = (box, way) => /auto|scroll/.test(getComputedStyle(box)[`overflow${way}`]);
   const edge = (box) => {
+    const more = box.scrollWidth - box.clientWidth - box.scrollLeft > 1;
     box.classList.toggle("u-before", box.scrollLeft > 1);
-    box.classList.toggle("u-more", box.scrollWidth - box.clientWidth - box.scrollLeft > 1);
+    box.classList.toggle("u-more", more && scrolls(box, "X"));
   };
   const mend = () => {
     for (const box of document.querySelectorAll(boxes)) {
       edge(box);
-      const tall = box.scrollHeight > box.clientHeight + 1
-        && /auto|scroll/.test(getComputedStyle(box).overflowY);
-      if (tall || box.scrollWidth > box.clientWidth + 1) box.tabIndex = 0;
+      const tall = box.scrollHeight > box.clientHeight + 1 && scrolls(box, "Y");
+      if (tall || box.scrollWidth > box.clientWidth + 1 && scrolls(box, "X")) box.tabIndex = 0;
       else box.removeAttribute("tabindex");
     }
   };

@@ -110,12 +110,15 @@ STUCK = """async () => {
 CUT = """() => [...document.querySelectorAll("main pre")].slice(1).filter(e =>
   !e.closest("details") && e.scrollWidth > e.clientWidth + 1)
   .map(e => e.textContent.slice(0, 60))"""
-# On a phone: what scrolls sideways and does not show it; and marks that stand at the beginning of a
-# line, below the formula that they belong to.
+# On a phone: what scrolls sideways and does not show it, or shows it and does not; and marks that
+# stand at the beginning of a line, below the formula that they belong to.
 UNMARKED = """() => [...document.querySelectorAll("main :not(mjx-container *, svg *, textarea)")]
   .filter(e => e.clientWidth && e.scrollWidth > e.clientWidth + 1
   && ["auto", "scroll"].includes(getComputedStyle(e).overflowX)
-  && !getComputedStyle(e).boxShadow.includes("inset")).map(e => e.outerHTML.slice(0, 90))"""
+  && !getComputedStyle(e).boxShadow.includes("inset")
+  || e.matches(".u-more") && e.scrollWidth <= e.clientWidth + 1
+  || e.matches(".u-more") && getComputedStyle(e).overflowX === "visible")
+  .map(e => e.outerHTML.slice(0, 90))"""
 FALLEN = """() => [...document.querySelectorAll("main mjx-container:not([display])")]
 .filter(math => {
   let text = math.parentNode.nextSibling, range = document.createRange();

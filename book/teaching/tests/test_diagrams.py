@@ -166,6 +166,12 @@ def test_a_module_that_cannot_be_traced_is_refused():
         figures.module_graph(Residual(), torch.zeros(7, 7), letters={"B": 7, "D": 7})
 
 
+def test_a_range_in_a_table_does_not_break():
+    shown = shown_table([{"model": "a–b", "lines": "95–97%", "words": "Kneser–Ney"}])
+    assert "<td>95–\N{WORD JOINER}97%</td><td>Kneser–Ney</td>" in shown["text/html"]
+    assert "95–97%" in shown["text/plain"]
+
+
 def shown_table(*args, **kwargs):
     with mock.patch("IPython.display.display") as display:
         figures.table(*args, **kwargs)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Mapping, Sequence
 from numbers import Number
 from pathlib import Path
 from typing import Any
 
 from unrolled_book.figures.style import css, figcaption
+
+_RANGE, _JOINED = re.compile(r"(?<=\d)–(?=\d)"), "–\N{WORD JOINER}"  # no line breaks in 56–64
 
 
 def table(
@@ -79,7 +82,8 @@ def _html(
     lines = []
     for k, row in enumerate(texts):
         cells = "".join(
-            f"<td{s}>{html.escape(text)}</td>" for text, s in zip(row[1:], side[1:], strict=True)
+            f"<td{s}>{_RANGE.sub(_JOINED, html.escape(text))}</td>"
+            for text, s in zip(row[1:], side[1:], strict=True)
         )
         marked = ' class="u-mark"' if k == mark else ""
         lines.append(f'<tr{marked}><th scope="row">{html.escape(row[0])}</th>{cells}</tr>')
