@@ -37,9 +37,8 @@ The output is a sum over the heads, $\sum_r z_r {W_o^{(r)}}^\top + b_o$. Replace
 by a constant $m$, and its term is the constant vector $W_o^{(r)} m$, which belongs to the bias. So
 the columns become zero and the bias takes up the mean: the model runs as before, without a hook.
 
-With centred data ($m = 0$) this is what the chapter does. How much the two differ in a trained
-model depends on how much of a head's output is a constant: for a head that rests on one position
-whenever it has nothing to say, it can be a good deal.
+With $m = 0$ this is the chapter's `silenced`. How much the two differ depends on how much of a
+head's output is a constant; for the chapter's line-end head it is next to nothing.
 """
 
 
