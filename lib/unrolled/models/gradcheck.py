@@ -2,7 +2,7 @@
 
 A central difference, (f(x + εe) − f(x − εe)) / 2ε, is off by about ε²|f‴|/6 (what the Taylor series
 drops) and by about 10⁻¹⁶|f|/ε (rounding). With ε = 1e-6 and values near 1 that is about 1e-10.
-Chapter 7 derives both.
+Chapter 7b derives both.
 """
 
 from __future__ import annotations
