@@ -17,6 +17,7 @@ RULES = [
     rules_code.cells_are_short,
     rules_code.names_have_one_meaning,
     rules_code.ignored_outputs_are_asserted,
+    rules_code.measurements_are_asserted,
     rules_code.figures_have_alternative_text,
     rules_code.moving_figures_are_stored_in_the_pages_form,
     rules_code.the_file_is_small,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import itertools
 import re
 from collections import defaultdict
 
@@ -24,6 +25,7 @@ _OWN_SCOPE = (
     *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
 )
 MAX_BYTES = 1_500_000
+_MEASURES = re.compile(r"# (The measurement|The experiment|The table|The record)\b")
 
 
 def executed_in_order(chapter: Chapter) -> list[str]:
@@ -168,6 +170,19 @@ def ignored_outputs_are_asserted(chapter: Chapter) -> list[str]:
         asserts = any(isinstance(n, ast.Assert) for c in both for n in ast.walk(tree(c)))
         if "nbval-ignore-output" in tags(cell) and not asserts:
             found.append(f"cell {index}'s output is not compared: assert in it or the next cell")
+    return found
+
+
+def measurements_are_asserted(chapter: Chapter) -> list[str]:
+    """A cell that shows a measurement or a record asserts what is said of it, or the next do."""
+    found = []
+    for index, cell in chapter.code:
+        measures = _MEASURES.match(cell.source) or "record.load(" in cell.source
+        if not measures or not cell.outputs:
+            continue
+        below = itertools.takewhile(lambda c: c.cell_type == "code", chapter.cells[index:])
+        if not any(isinstance(n, ast.Assert) for c in below for n in ast.walk(tree(c))):
+            found.append(f"cell {index} shows a measurement: assert what the text says of it")
     return found
 
 

@@ -149,6 +149,11 @@ BAD = [
     ),
     ("ignored_outputs_are_asserted", code(tags=("nbval-ignore-output",)), "assert in it"),
     (
+        "measurements_are_asserted",
+        code("# The measurement: one\nx = 1", outputs=[new_output("stream", text="1\n")]),
+        "assert what the text says of it",
+    ),
+    (
         "figures_have_alternative_text",
         code(outputs=[new_output("display_data", {"image/png": "", "text/plain": "a"})]),
         "image/png",
