@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import importlib
 import pkgutil
 import re
@@ -76,6 +77,20 @@ def test_the_pages_code_runs_as_it_stands(downloaded, capsys):
     assert max(map(len, "\n".join(blocks).splitlines())) <= 80, "no line scrolls"
     assert names["gpt2"].config.n_layers == 2
     assert names["bpe"].decode(names["ids"]) == "The king is here."
+
+
+def test_the_api_references_examples_say_what_they_show(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    page = (PAGE.parent / "api.md").read_text("utf8")
+    sections = re.findall(r"^### .*?(?=^##|\Z)", page, re.DOTALL | re.MULTILINE)
+    assert [s.splitlines()[0] for s in sections if "\n>>> " not in s] == []
+    fenced = "\n".join(re.findall(r"^```pycon\n(.*?)^```", page, re.DOTALL | re.MULTILINE))
+    assert max(map(len, fenced.splitlines())) <= 84, "no line scrolls"
+    session = doctest.DocTestParser().get_doctest(fenced, {}, "api.md", "api.md", 0)
+    told: list[str] = []
+    doctest.DocTestRunner().run(session, out=told.append)
+    assert "".join(told) == ""
 
 
 def public_names() -> dict[str, str]:
