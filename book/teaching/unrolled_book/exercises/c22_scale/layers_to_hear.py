@@ -6,7 +6,8 @@ a layer. Every layer has the same table.
 Write `layers_to_hear(may_read, i, j)`: the smallest number of layers after which the output at
 position `i` can depend on the input at position `j`. A position knows its own input before any
 layer, and the skip path never lets it forget what it knows. If no number of layers is enough,
-return -1.
+return -1. In the table `[[1, 0, 0], [1, 1, 0], [0, 1, 1]]`, whose rows read themselves and the
+position before, position 2 hears position 0 after two layers.
 """
 
 import numpy as np
