@@ -91,6 +91,34 @@ def rates() -> str:
     )
 
 
+def tickets() -> str:
+    """Chapter 10's five starts at twenty distractors: the gradient before and after training."""
+    name, reached = "c10_tickets", {}
+    for row in record.load(name)["metrics"]["rows"]:
+        if row["delay"] == 20:
+            learnt = sum(share > 0.9 for share in row["accuracy"])
+            reached[row["start"]] = (learnt, row["reach_before"], row["reach_after"])
+    assert reached["default"][2] < reached["default"][1] < 1e-5
+    assert reached["default relu"][1] < reached["default"][1] < 1 < reached["default relu"][2]
+    assert reached["orthogonal"][0] == 3
+    assert reached["orthogonal"][1] > 0.5
+    return section(
+        name,
+        "What does training do to a gradient that has vanished?",
+        "The five starts of [chapter 10](../chapters/10_bptt.ipynb), with twenty distractors: how "
+        "many of five seeds give more than 90% right answers, and the gradient at the first token "
+        "relative to the last, before and after training (medians).",
+        [
+            {"start": start, "seeds that learn": str(learnt)}
+            | {when: f"{v:.0e}" for when, v in zip(("before", "after"), values, strict=True)}
+            for start, (learnt, *values) in reached.items()
+        ],
+        "With tanh and the default start, training leaves less of it. With ReLU and the same start "
+        "less arrives at first, and training makes it grow. Nor is a gradient that arrives enough: "
+        "two orthogonal networks fail.",
+    )
+
+
 def batch_norm() -> str:
     """Forty layers: batch normalisation, residual connections, and both."""
     name, found = "c06_depth", record.load("c06_depth")
@@ -196,7 +224,14 @@ def ladder() -> str:
     )
 
 
-SECTIONS: tuple[Callable[[], str], ...] = (words_read, rates, batch_norm, pairs_of_heads, ladder)
+SECTIONS: tuple[Callable[[], str], ...] = (
+    words_read,
+    rates,
+    tickets,
+    batch_norm,
+    pairs_of_heads,
+    ladder,
+)
 
 
 def page() -> str:
