@@ -119,6 +119,35 @@ def tickets() -> str:
     )
 
 
+def words_at_one_rate() -> str:
+    """Chapter 12's two networks of words at each rate, and the LSTM at the smallest."""
+    name = "c12_words"
+    found = record.load(name)
+    search, exhibit = found["config"]["search"], found["metrics"]["exhibit"]
+    full = {r["model"]: r["test_perplexity"] for r in found["metrics"]["rows"]}
+    rates = [tried["lr"] for tried in search["lstm"]]
+    costs = {cell: [t["valid_perplexity"] for t in tried] for cell, tried in search.items()}
+    assert exhibit["lr"] == rates[0] == 0.004
+    assert costs["elman"][0] < costs["lstm"][0]
+    assert full["Elman"] - exhibit["test_perplexity"] < (full["Elman"] - full["LSTM"]) / 2
+    assert all(0 < np.argmin(each) < len(rates) - 1 for each in costs.values())
+    steps, small = found["config"]["search_steps"], exhibit["test_perplexity"]
+    return section(
+        name,
+        "Do two networks want the same rate?",
+        "The Elman network and the LSTM of [chapter 12](../chapters/12_rnn_lm.ipynb) on words: "
+        f"validation perplexity by learning rate, after {steps:,} steps, one seed.",
+        [
+            {"rate": f"{lr:g}", "Elman": f"{elman:.1f}", "LSTM": f"{lstm:.1f}"}
+            for lr, elman, lstm in zip(rates, costs["elman"], costs["lstm"], strict=True)
+        ],
+        "No. At 0.004 the Elman network is ahead, so whoever tries both at that one rate could "
+        f"report that gates do harm. Trained in full at 0.004, the LSTM's test perplexity is "
+        f"{small:.0f} instead of {full['LSTM']:.0f}, and most of its lead over the Elman network's "
+        f"{full['Elman']:.0f} is gone.",
+    )
+
+
 def batch_norm() -> str:
     """Forty layers: batch normalisation, residual connections, and both."""
     name, found = "c06_depth", record.load("c06_depth")
@@ -228,6 +257,7 @@ SECTIONS: tuple[Callable[[], str], ...] = (
     words_read,
     rates,
     tickets,
+    words_at_one_rate,
     batch_norm,
     pairs_of_heads,
     ladder,
