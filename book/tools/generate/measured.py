@@ -67,6 +67,30 @@ def words_read() -> str:
     )
 
 
+def renamed() -> str:
+    """How many occurrences tell the old name of a word that was given a new one."""
+    name, rows = "c05_renamed", []
+    found = record.load(name)["metrics"]
+    for n, kind in ((10, "found"), (30, "found"), (100, "found"), (100, "control")):
+        ranks = np.array([r["ranks"] for r in found[kind] if r["n"] == n])
+        shares = {"nearest": (ranks == 1).mean(), "in ten": (ranks <= 10).mean()}
+        rows.append({"n": f"{n}" + ", shuffled text" * (kind == "control")} | shares)
+    ten, thirty, hundred, shuffled = rows
+    assert ten["nearest"] < 0.05
+    assert thirty["in ten"] < 0.5 < hundred["nearest"] < 0.85 < hundred["in ten"]
+    assert shuffled["in ten"] < 0.01
+    return section(
+        name,
+        "How often must a word occur before its company tells it?",
+        "In the plays of [chapter 5](../chapters/05_word_vectors.ipynb) forty words, every tenth "
+        "after the hundred commonest, get a new name for $n$ of their occurrences. How often is "
+        "the old name the nearest to the new one, or among the ten nearest?",
+        [row | {k: f"{row[k]:.0%}" for k in ("nearest", "in ten")} for row in rows],
+        "Ten say little, a hundred tell nine in ten. In a shuffled text none is found, so it is "
+        "the company that tells.",
+    )
+
+
 def rates() -> str:
     """The best rate of each optimiser, by schedule."""
     name, best, inside = "c08_steps", {}, True
@@ -254,6 +278,7 @@ def ladder() -> str:
 
 
 SECTIONS: tuple[Callable[[], str], ...] = (
+    renamed,
     words_read,
     rates,
     tickets,
