@@ -52,3 +52,9 @@ def transformers():
         library = pytest.importorskip("transformers")
         library.logging.set_verbosity_error()
         yield library
+
+
+@pytest.fixture
+def exact_floats(monkeypatch):
+    """`transformers` goes to single precision in places, on purpose; here x.float() is x."""
+    monkeypatch.setattr(torch.Tensor, "float", lambda x: x)

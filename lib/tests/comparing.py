@@ -1,0 +1,53 @@
+"""How the tests compare: outputs, gradients, and both with finite differences."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+
+def close(got, expected, tolerance=1e-12) -> None:
+    """Tensors, or sequences of them, are equal up to an absolute tolerance."""
+    assert_close(got, expected, rtol=0, atol=tolerance)
+
+
+def with_gradients(f, *inputs: Tensor) -> list[Tensor]:
+    """f(*inputs), and the gradients of a sum in which each of its entries has another weight.
+
+    They are those of the inputs, and of the parameters if f is a module.
+    """
+    output = f(*inputs)
+    weights = torch.linspace(-1, 2, output.numel(), dtype=output.dtype, device=output.device)
+    wanted = [*inputs, *(f.parameters() if isinstance(f, nn.Module) else ())]
+    return [output, *torch.autograd.grad((weights.view_as(output) * output).sum(), wanted)]
+
+
+def randomised(module: nn.Module, std: float = 0.5) -> nn.Module:
+    """The module with random biases and norms as well, so that one that is lost shows."""
+    for parameter in module.parameters():
+        nn.init.normal_(parameter, std=std)
+    return module
+
+
+def passes_gradcheck(module: nn.Module, *inputs: Tensor, f=None, **options) -> bool:
+    """Whether the gradients of inputs and parameters are those of finite differences.
+
+    f: what is made of the module's output; a tensor of integers has no gradient.
+    """
+    names, n = [name for name, _ in module.named_parameters()], len(inputs)
+
+    def run(*given):
+        named = dict(zip(names, given[n:], strict=True))
+        output = torch.func.functional_call(module, named, given[:n])
+        return output if f is None else f(output)
+
+    given = [x.detach().clone() for x in (*inputs, *module.parameters())]
+    return torch.autograd.gradcheck(
+        run, [x.requires_grad_(x.is_floating_point()) for x in given], **options
+    )
+
+
+def up_to(*lengths: int, width: int, device="cpu") -> Tensor:
+    """The mask (B, width) of sequences of these lengths: True where a token stands."""
+    return torch.arange(width, device=device) < torch.tensor(lengths, device=device)[:, None]
