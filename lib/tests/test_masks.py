@@ -32,61 +32,31 @@ def test_the_causal_mask_is_torchs_with_the_other_polarity():
     assert torch.equal(causal_mask(11), ~theirs.isinf())
 
 
-@settings(max_examples=40, deadline=None)
-@given(sizes, st.integers(1, 13), st.integers(0, 11))
-def test_masks_agree_with_their_rules_written_as_loops(size, window, prefix):
+@settings(max_examples=20, deadline=None)
+@given(sizes, st.integers(1, 13), st.integers(0, 7))
+def test_masks_agree_with_their_rules_and_pieces_have_the_rows_of_the_whole(size, window, prefix):
     T, S = size
-    for i in range(T):
-        position = i + S - T
-        for j in range(S):
-            assert causal_mask(T, S)[i, j] == (j <= position)
-            assert window_mask(T, S, window=window)[i, j] == (position - window < j <= position)
+    behind = torch.tensor([[i + S - T - j for j in range(S)] for i in range(T)])
+    assert torch.equal(causal_mask(T, S), behind >= 0)
+    assert torch.equal(window_mask(T, S, window=window), (behind >= 0) & (behind < window))
+    assert torch.equal(window_mask(T, S, window=window), window_mask(S, window=window)[-T:])
     if prefix <= T:
         expected = [[j <= i or j < prefix for j in range(T)] for i in range(T)]
         assert torch.equal(prefix_mask(T, prefix), torch.tensor(expected))
 
 
-@settings(max_examples=40, deadline=None)
-@given(sizes, st.integers(1, 13))
-def test_queries_read_in_pieces_have_the_rows_of_the_whole_mask(size, window):
-    T, S = size
-    assert torch.equal(causal_mask(T, S), causal_mask(S)[-T:])
-    assert torch.equal(window_mask(T, S, window=window), window_mask(S, window=window)[-T:])
-
-
-@settings(max_examples=40, deadline=None)
-@given(sizes, st.integers(1, 13))
-def test_every_query_may_attend_to_itself_and_to_at_most_a_window_of_keys(size, window):
-    T, S = size
-    mask = window_mask(T, S, window=window)
-    assert mask.diagonal(S - T).all()
-    assert (mask.sum(-1) == torch.arange(S - T + 1, S + 1).clamp(max=window)).all()
-
-
-def test_a_window_of_everything_and_no_prefix_are_causal():
-    assert torch.equal(window_mask(5, 7, window=7), causal_mask(5, 7))
-    assert torch.equal(prefix_mask(7, 0), causal_mask(7))
-    assert prefix_mask(7, 7).all()
-
-
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(st.sampled_from([(5, 7), (7,), (3, 1, 1, 7), (3, 2, 5, 7), None]), max_size=4))
-def test_a_combination_allows_what_all_of_its_masks_allow(shapes):
+def test_a_combination_allows_what_all_of_its_masks_allow_and_leaves_them_as_they_are(shapes):
     masks = [None if shape is None else torch.rand(shape) < 0.7 for shape in shapes]
+    given = [mask.expand(3, 2, 5, 7).clone() for mask in masks if mask is not None]
     result = combine(*masks)
-    given = [mask.expand(3, 2, 5, 7) for mask in masks if mask is not None]
     if not given:
         assert result is None
         return
     assert torch.equal(result.expand(3, 2, 5, 7), torch.stack(given).all(0))
-
-
-def test_combining_leaves_the_masks_as_they_are():
-    a, b = causal_mask(3), drawn("xx.", "x.x", ".xx")
-    before = a.clone(), b.clone()
-    combine(a, b)
-    assert torch.equal(a, before[0])
-    assert torch.equal(b, before[1])
+    after = [mask.expand(3, 2, 5, 7) for mask in masks if mask is not None]
+    assert all(map(torch.equal, after, given))
 
 
 def test_masks_lie_on_the_device_asked_for(device):
@@ -105,18 +75,12 @@ def test_masks_lie_on_the_device_asked_for(device):
     [
         (lambda: causal_mask(5, 3), ValueError, "T = 5 queries and S = 3 keys"),
         (lambda: causal_mask(0), ValueError, "1 ≤ T ≤ S, got T = 0"),
-        (lambda: window_mask(5, 3, window=2), ValueError, "T = 5 queries and S = 3 keys"),
         (lambda: window_mask(3, window=0), ValueError, "window must be at least 1, got 0"),
         (lambda: prefix_mask(3, 4), ValueError, "prefix must be at least 0 and at most 3, got 4"),
-        (lambda: prefix_mask(3, -1), ValueError, "prefix must be at least 0 and at most 3, got -1"),
         (lambda: padding_mask(torch.ones(2, 3)), TypeError, "booleans.*got torch.float32"),
         (lambda: padding_mask(torch.ones(3) > 0), ValueError, r"\(B, S\), got \(3,\)"),
         (lambda: combine(torch.ones(3)), TypeError, "True = may attend; got torch.float32"),
-        (
-            lambda: combine(causal_mask(3), causal_mask(5)),
-            ValueError,
-            r"\(3, 3\), \(5, 5\) do not go",
-        ),
+        (lambda: combine(causal_mask(3), causal_mask(5)), ValueError, r"\(3, 3\), \(5, 5\) do not"),
     ],
 )
 def test_what_is_no_mask_is_refused(call, error, message):
