@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
+from comparing import close, up_to
 from torch import nn
-from torch.testing import assert_close
 from unrolled.models.masks import causal_mask
 from unrolled.models.pretrained import from_torch
 
@@ -34,29 +34,26 @@ def test_outputs_and_gradients_are_torchs(norm_first, activation, bias, device):
     theirs = torchs(norm_first=norm_first, activation=activation, bias=bias).to(device)
     ours = from_torch(theirs, V, position="none", context_length=S)
     assert ours.training
-    source, target = (
-        torch.randint(V, (B, S), device=device),
-        torch.randint(V, (B, T), device=device),
-    )
-    may = torch.arange(S, device=device) < torch.tensor([[S], [4], [9]], device=device)
+    source, target = (torch.randint(V, (B, n), device=device) for n in (S, T))
+    may = up_to(S, 4, 9, width=S, device=device)
     got = ours.hidden(source, target, may)
     embed = nn.Embedding.from_pretrained(ours.embedding.weight.detach().clone(), freeze=False)
     expected = theirs(
         embed(source), embed(target), tgt_mask=~causal_mask(T, device=device),
         src_key_padding_mask=~may, memory_key_padding_mask=~may,
     )  # fmt: skip
-    assert_close(got, expected, rtol=0, atol=1e-12)
+    close(got, expected)
     weights = torch.linspace(-1, 2, got.numel(), device=device).view(got.shape)
     (weights * got).sum().backward()
     (weights * expected).sum().backward()
-    assert_close(ours.embedding.weight.grad, embed.weight.grad, rtol=1e-12, atol=1e-12)
+    close(ours.embedding.weight.grad, embed.weight.grad, 1e-11)
     with torch.no_grad():  # their gradients as weights, brought into our order
         for parameter in theirs.parameters():
             parameter.copy_(parameter.grad)
     gradients = from_torch(theirs, V, position="none", context_length=S)
     for name, parameter in ours.named_parameters():
         if not name.startswith(("embedding", "head")):
-            assert_close(parameter.grad, gradients.get_parameter(name).data, rtol=1e-12, atol=1e-12)
+            close(parameter.grad, gradients.get_parameter(name).data, 1e-11)
 
 
 def test_the_parts_that_torch_does_not_have_are_as_asked_for():

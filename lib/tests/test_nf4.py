@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from comparing import close
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
@@ -21,10 +22,6 @@ PUBLISHED = [
 both = pytest.mark.parametrize("double", [False, True])
 
 
-def close(got, expected, tolerance=1e-7):
-    assert_close(got, expected, rtol=0, atol=tolerance)
-
-
 def test_the_levels_are_the_published_ones_and_scipys_quantiles():
     levels = nf4_levels()
     close(levels, torch.tensor(PUBLISHED), 1.3e-7)  # two roundings to float32
@@ -39,40 +36,32 @@ def test_a_block_by_hand():
     q = quantise(torch.tensor([1.0, -2.0, 0.0, 0.01]))
     close(q.scales, torch.tensor([2.0]))
     assert [int(b) for b in q.codes] == [0xC0, 0x77]  # level 12 and level 0; two zeros, level 7
-    close(dequantise(q), torch.tensor([2 * PUBLISHED[12], -2.0, 0.0, 0.0]))
+    close(dequantise(q), torch.tensor([2 * PUBLISHED[12], -2.0, 0.0, 0.0]), 1e-7)
 
 
 @both
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(rows=st.integers(1, 9), columns=st.integers(1, 99), seed=st.integers(0, 99))
 def test_each_weight_takes_its_nearest_level(double, rows, columns, seed):
     torch.manual_seed(seed)
     w = torch.randn(rows, columns)
-    q = quantise(w, double=double)
-    n = w.numel()
-    back = dequantise(q)
+    w[0] = 0  # zeros stay zeros
+    back = dequantise(quantise(w, double=double))
     assert (back.shape, back.dtype) == (w.shape, torch.float32)
-    for start in range(0, n, 64):
-        block, got = w.flatten()[start : start + 64], back.flatten()[start : start + 64]
+    assert not back[0].any()
+    for block, got in zip(w.flatten().split(64), back.flatten().split(64), strict=True):
         scale = block.abs().max()
-        if double:  # it is stored with a small error of its own
-            largest = got[got.abs().argmax()]
-            level = nf4_levels()[(block[got.abs().argmax()] / scale - nf4_levels()).abs().argmin()]
-            scale = largest / level
-        levels = scale * nf4_levels()
-        nearest = (block[:, None] - levels).abs().amin(-1)
+        if double and scale:  # it is stored with a small error of its own
+            largest = got.abs().argmax()
+            level = nf4_levels()[(block[largest] / scale - nf4_levels()).abs().argmin()]
+            scale = got[largest] / level
+        nearest = (block[:, None] - scale * nf4_levels()).abs().amin(-1)
         close((got - block).abs(), nearest, 1e-5)
+    if not double:
+        close(dequantise(quantise(back)), back, 0)
 
 
-@both
-def test_what_was_quantised_is_quantised_again_to_the_same(double):
-    back = dequantise(quantise(torch.randn(17, 37)))
-    close(dequantise(quantise(back)), back, 0)
-    if double:
-        close(dequantise(quantise(back, double=True)), back, 0.03)
-
-
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(scale=st.floats(1e-3, 1e3), seed=st.integers(0, 99))
 def test_blocks_forget_their_scale_and_know_no_others(scale, seed):
     torch.manual_seed(seed)
@@ -102,31 +91,11 @@ def test_normal_weights_lose_a_tenth_and_doubling_adds_little():
     assert even_error > 1.1 * errors[0]
 
 
-def test_a_small_update_is_lost_when_the_sum_is_quantised_again():
-    w, update = (
-        dequantise(quantise(torch.randn(256, 256))),
-        torch.randn(256, 4) @ torch.randn(4, 256),
-    )
-    for share, (least, most) in {0.03: (0.0, 0.2), 0.1: (0.7, 0.95)}.items():
-        d = share * update * w.norm() / update.norm()
-        kept = ((dequantise(quantise(w + d)) - w) * d).sum() / d.square().sum()
-        assert least < kept < most
-
-
-@both
-def test_zeros_stay_zeros(double):
-    w = torch.zeros(3, 70)
-    assert not dequantise(quantise(w, double=double)).any()
-    w[0] = torch.randn(70)
-    assert not dequantise(quantise(w, double=double))[2].any()
-
-
 @both
 @pytest.mark.parametrize("bias", [False, True])
 def test_a_quantised_map_is_that_of_its_rounded_matrix_with_gradients(double, bias, device):
-    torch.manual_seed(0)
     linear = nn.Linear(13, 7, bias=bias).double().to(device)
-    ours = QuantisedLinear(linear, double=double)
+    ours, loaded = (QuantisedLinear(map_, double=double) for map_ in (linear, nn.Linear(13, 7)))
     rounded = dequantise(quantise(linear.weight, double=double)).double()
     assert (rounded - linear.weight).abs().max() > 1e-3
     linear.weight.data = rounded
@@ -134,13 +103,8 @@ def test_a_quantised_map_is_that_of_its_rounded_matrix_with_gradients(double, bi
     close(ours(x), linear(x), 1e-12)
     assert torch.autograd.gradcheck(ours, x)
     assert [name for name, _ in ours.named_parameters()] == ["bias"] * bias
-
-
-def test_a_quantised_map_is_saved_and_loaded():
-    saved = QuantisedLinear(nn.Linear(13, 7), double=True)
-    loaded = QuantisedLinear(nn.Linear(13, 7), double=True)
-    loaded.load_state_dict(saved.state_dict())
-    assert torch.equal(loaded.weight, saved.weight)
+    loaded.load_state_dict(ours.state_dict(), strict=bias)
+    assert torch.equal(loaded.to(device).weight, ours.weight.float())
 
 
 @pytest.mark.parametrize(
