@@ -6,14 +6,12 @@ import functools
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 from torch.utils.flop_counter import FlopCounterMode
 from unrolled.accounting.cost import MODELS, flops, parameters
-from unrolled.models.layers import ACTIVATIONS, GATED
+from unrolled.models.architectures import tiny
 from unrolled.models.masks import causal_mask, window_mask
-from unrolled.models.transformer_config import POSITIONS, TransformerConfig, preset
+from unrolled.models.transformer_config import PRESETS, TransformerConfig, preset
 
 V, B, T, S, CONTEXT = 23, 5, 7, 11, 31
 KINDS = ("decoder", "encoder", "encoder-decoder")
@@ -40,32 +38,20 @@ def counted(config, kind, T=T, *, training=False, checkpointing=False) -> int:
     return counter.get_total_flops()
 
 
-@st.composite
-def configs(draw):
-    groups, share, half = (draw(st.integers(1, n)) for n in (3, 3, 4))
-    return config(
-        d_model=2 * draw(st.integers(1, 9)),
-        n_layers=draw(st.integers(1, 3)),
-        n_heads=groups * share,
-        n_kv_heads=groups,
-        head_dim=2 * half,
-        d_ff=draw(st.integers(1, 29)),
-        activation=draw(st.sampled_from([*ACTIVATIONS, *GATED])),
-        norm=draw(st.sampled_from(["layer", "rms"])),
-        position=draw(st.sampled_from(POSITIONS)),
-        parallel=draw(st.booleans()),
-        window=draw(st.sampled_from([None, 3])),
-        bias=draw(st.booleans()),
-        tie_embeddings=draw(st.booleans()),
-    )
+VARIANTS = {name: tiny(preset) for name, preset in PRESETS.items()} | {
+    "parallel": config(parallel=True, position="rotary-interleaved", n_kv_heads=1),
+    "window": config(window=3, position="alibi", activation="reglu", bias=False),
+    "wide heads": config(head_dim=6, norm="rms", tie_embeddings=False, n_layers=3),
+}
 
 
-@given(configs(), st.sampled_from(KINDS), st.booleans())
-@settings(max_examples=20, deadline=None)
-def test_the_total_is_what_torch_counts(config, kind, training):
-    n_source = S if kind == "encoder-decoder" else 0
-    total = flops(config, T, batch=B, kind=kind, n_source=n_source, training=training)["total"]
-    assert total == counted(config, kind, training=training)
+@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("training", [False, True])
+def test_the_total_is_what_torch_counts(name, kind, training):
+    c, n_source = VARIANTS[name], S if kind == "encoder-decoder" else 0
+    total = flops(c, T, batch=B, kind=kind, n_source=n_source, training=training)["total"]
+    assert total == counted(c, kind, training=training)
 
 
 def test_checkpointing_computes_each_block_twice_and_the_head_once():
@@ -114,7 +100,8 @@ def test_a_case_for_the_hand():
     assert flops(c, 3, pairs="allowed")["scores"] == 288 * 6 // 9
 
 
-@given(st.integers(1, 20), st.integers(0, 9), st.sampled_from([None, 1, 4, 50]))
+@pytest.mark.parametrize("window", [None, 1, 4, 50])
+@pytest.mark.parametrize(("T", "cached"), [(1, 0), (1, 9), (7, 0), (7, 5), (20, 2)])
 def test_allowed_pairs_are_those_of_the_masks(T, cached, window):
     whole = T + cached
     mask = window_mask(T, whole, window=window) if window else causal_mask(T, whole)
@@ -137,7 +124,8 @@ LONG = {"d_model": 1600, "n_heads": 25, "n_layers": 48, "context_length": 16_384
 
 
 @pytest.mark.parametrize(
-    ("name", "changes", "ratio"), [("gpt3", {}, 1.03), ("gpt2", {}, 1.14), ("gpt2", LONG, 2.57)]
+    ("name", "changes", "ratio"),
+    [("gpt3", {"n_layers": 12}, 1.03), ("gpt2", {}, 1.14), ("gpt2", LONG, 2.57)],
 )
 def test_training_takes_about_six_operations_for_each_parameter_and_token(name, changes, ratio):
     """6·N·D of Kaplan et al. (2020): closest where the width is large against the context."""
@@ -145,16 +133,6 @@ def test_training_takes_about_six_operations_for_each_parameter_and_token(name, 
     n_tokens = c.context_length
     six = 6 * parameters(c)["total"] * n_tokens
     assert flops(c, n_tokens, training=True)["total"] / six == pytest.approx(ratio, abs=0.005)
-
-
-@pytest.mark.parametrize(("activation", "reach"), [("gelu", 6), ("swiglu", 8)])
-def test_scores_cost_as_much_as_matrices_from_some_width_s_length_on(activation, reach):
-    c = config(d_model=48, n_heads=3, d_ff=192, activation=activation)
-    for pairs, factor in (("all", 1), ("allowed", 2)):
-        T = factor * reach * 48
-        count = flops(c, T, pairs=pairs)
-        matrices = count["attention"] + count["feed_forward"]
-        assert count["scores"] / matrices == pytest.approx(1, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +144,6 @@ def test_scores_cost_as_much_as_matrices_from_some_width_s_length_on(activation,
         ({"kind": "encoder-decoder"}, "n_source must be at least 1, got 0"),
         ({"n_cached": 3, "training": True}, "n_cached must be at least 0 and at most 0, got 3"),
         ({"n_cached": 3, "kind": "encoder"}, "n_cached must be at least 0 and at most 0, got 3"),
-        ({"batch": 0}, "batch must be at least 1, got 0"),
     ],
 )
 def test_what_cannot_be_is_refused(options, message):
