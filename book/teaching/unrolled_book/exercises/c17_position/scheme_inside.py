@@ -5,7 +5,7 @@ to 32, and returns the scores (T, T) before the softmax, queries in rows. There 
 are a matrix $W = W_q W_k^\top$ of which you know nothing, and one of four things:
 
 - `"none"`: no positions, $x_m W x_n^\top$;
-- `"added"`: an encoding is added to the rows before, $(x_m + p_m) W (x_n + p_n)^\top$, waves or
+- `"added"`: an encoding is added to the rows before, $(x_m + e_m) W (x_n + e_n)^\top$, waves or
   a learned table;
 - `"bias"`: $x_m W x_n^\top + b_{m-n}$, where $b$ is ALiBi's or learned;
 - `"rotary"`: query and key are turned by their positions, in either layout.
@@ -37,7 +37,7 @@ def scheme_inside(scores, d):
 # %% explanation
 explanation = r"""
 Three questions are enough. *What does the sign do?* All terms with two words in them keep their
-value when $X$ becomes $-X$; only "added" has terms with one word, $x_m W p_n^\top + p_m W
+value when $X$ becomes $-X$; only "added" has terms with one word, $x_m W e_n^\top + e_m W
 x_n^\top$, and they change their sign. *What do empty rows give?* With "none" and "rotary" nothing
 but zeros; with "bias" the bias itself. *What does the same row at all
 positions give?* With "none" the same score everywhere; with "rotary" one for each distance.

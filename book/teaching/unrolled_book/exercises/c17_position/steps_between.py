@@ -1,11 +1,11 @@
 r"""How many steps apart?
 
-Somebody took two rows of a sinusoidal encoding (interleaved, as in the chapter), $PE(p)$ and
-$PE(q)$, and lost $p$ and $q$. They may be anywhere, even in the millions, and a little noise
+Somebody took two rows of a sinusoidal encoding (interleaved, as in the chapter), $PE(n)$ and
+$PE(m)$, and lost $n$ and $m$. They may be anywhere, even in the millions, and a little noise
 (around 0.03) has got into every entry. Still, the distance can be read off.
 
-Write `steps_between(a, b, longest, base)`: the integer $k = q - p$ between `-longest` and
-`longest`, given `a` $\approx PE(p)$ and `b` $\approx PE(q)$, arrays of shape `(d,)`. The sign
+Write `steps_between(a, b, longest, base)`: the integer $r = m - n$ between `-longest` and
+`longest`, given `a` $\approx PE(n)$ and `b` $\approx PE(m)$, arrays of shape `(d,)`. The sign
 counts.
 
 The fast pairs are precise but go round many times; the slow ones do not go round, but the noise
@@ -21,29 +21,29 @@ kind, level, points = "code", 3, 4
 
 # %% solution
 def steps_between(a, b, longest, base):
-    """k = q − p with |k| ≤ longest, for a ≈ PE(p) and b ≈ PE(q)."""
+    """r = m − n with |r| ≤ longest, for a ≈ PE(n) and b ≈ PE(m)."""
     omega = base ** (-np.arange(0, len(a), 2) / len(a))  # (d/2,)
-    z_a, z_b = (row[1::2] + 1j * row[0::2] for row in (a, b))  # exp(i p ω)
-    turned = z_b * z_a.conj()  # ≈ exp(i k ω): p is gone
-    k = np.arange(-longest, longest + 1)
-    fit = (turned * np.exp(-1j * np.multiply.outer(k, omega))).real.sum(axis=1)
-    return int(k[fit.argmax()])
+    z_a, z_b = (row[1::2] + 1j * row[0::2] for row in (a, b))  # exp(i n ω), exp(i m ω)
+    turned = z_b * z_a.conj()  # ≈ exp(i r ω): n is gone
+    r = np.arange(-longest, longest + 1)
+    fit = (turned * np.exp(-1j * np.multiply.outer(r, omega))).real.sum(axis=1)
+    return int(r[fit.argmax()])
 
 
 # %% explanation
 explanation = r"""
-With the pair as a complex number, $\cos p\omega + \mathrm i \sin p\omega = e^{\mathrm i
-p\omega}$, the product $e^{\mathrm i q\omega}\, \overline{e^{\mathrm i p\omega}} = e^{\mathrm i
-k\omega}$ knows the difference only: that is why $p$ may be anywhere. Each pair then says
-$k\omega_i$ up to whole turns and noise. We try every $k$ and take the one that all pairs agree on
+With the pair as a complex number, $\cos n\omega + \mathrm i \sin n\omega = e^{\mathrm i
+n\omega}$, the product $e^{\mathrm i m\omega}\, \overline{e^{\mathrm i n\omega}} = e^{\mathrm i
+r\omega}$ knows the difference only: that is why $n$ may be anywhere. Each pair then says
+$r\omega_i$ up to whole turns and noise. We try every $r$ and take the one that all pairs agree on
 best,
 
 $$
-\sum_i \mathrm{Re}\big(z_{b,i}\, \bar z_{a,i}\; e^{-\mathrm i k \omega_i}\big)
-= PE(p)\, R_k\, PE(q)^\top ,
+\sum_i \mathrm{Re}\big(z_{b,i}\, \bar z_{a,i}\; e^{-\mathrm i r \omega_i}\big)
+= PE(n)\, R_r\, PE(m)^\top ,
 $$
 
-which is the score of a head that looks for "$k$ positions on". A fast pair alone would have
+which is the score of a head that looks for "$r$ positions on". A fast pair alone would have
 many best answers, the slowest alone would be far off.
 """
 
@@ -95,17 +95,17 @@ def by_product(a, b, longest, base):
 
 
 wrong = {
-    "k is q − p, from a to b; here it is counted from b to a": swap("in (a, b)", "in (b, a)"),
+    "r is m − n, from a to b; here it is counted from b to a": swap("in (a, b)", "in (b, a)"),
     "the sign counts: a step back is negative": (
-        swap("int(k[fit.argmax()])", "abs(int(k[fit.argmax()]))")
+        swap("int(r[fit.argmax()])", "abs(int(r[fit.argmax()]))")
     ),
-    "the fastest pair alone cannot tell k from k plus a whole turn": (
-        swap("int(k[fit.argmax()])", "round(float(np.angle(turned[0])))")
+    "the fastest pair alone cannot tell r from r plus a whole turn": (
+        swap("int(r[fit.argmax()])", "round(float(np.angle(turned[0])))")
     ),
     "the slowest pair alone is drowned by the noise": (
-        swap("int(k[fit.argmax()])", "round(float(np.angle(turned[-1]) / omega[-1]))")
+        swap("int(r[fit.argmax()])", "round(float(np.angle(turned[-1]) / omega[-1]))")
     ),
-    "p is not 0: this finds the position q, not the difference": swap("z_b * z_a.conj()", "z_b"),
+    "n is not 0: this finds the position m, not the difference": swap("z_b * z_a.conj()", "z_b"),
     "from the product of the two rows, the distance cannot be told from its negative": by_product,
     "sines and cosines are interleaved, not in two halves": (
         swap("row[1::2] + 1j * row[0::2]", "row[len(a) // 2 :] + 1j * row[: len(a) // 2]")
