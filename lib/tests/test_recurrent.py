@@ -365,6 +365,7 @@ HOLE[2, 3], LEFT[4, :2] = False, False
         (r"must be \(B, T, 3\)", (X[0],), {}),
         (r"\(B, T, 3\), none of them 0, got \(7, 11, 2\)", (X[..., :2],), {}),
         ("float32, the parameters torch.float64", (X.float(),), {}),
+        ("got ndarray", (X.numpy(),), {}),
         ("tuple of 2 tensors", (X, torch.zeros(1, B, H)), {}),
         (r"\(1, 7, 5\), got \(1, 6, 5\)", (X, (torch.zeros(1, 6, H),) * 2), {}),
         ("state has dtype", (X, (torch.zeros(1, B, H, dtype=torch.half),) * 2), {}),
@@ -403,10 +404,11 @@ def stepped(kind, x, state):
         ("gate must be one of", lambda: new_cell("gru").rows("q")),
         (r"\(\.\.\., 3\), got \(7, 2\)", lambda: stepped("gru", (B, 2), (B, H))),
         (r"\(7, 5\), got \(6, 5\)", lambda: stepped("gru", (B, D), (6, H))),
+        ("the state must be a tensor h", lambda: new_cell("gru").step(torch.zeros(B, D), None)),
     ],
 )
 def test_what_cannot_be_is_refused(message, call):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         call()
 
 

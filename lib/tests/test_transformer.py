@@ -322,6 +322,14 @@ def test_a_block_alone_needs_what_a_stack_gives_it():
         TransformerLM(TransformerConfig(d_model=D, n_heads=H))
 
 
+def test_a_parallel_block_adds_what_its_layers_make_of_one_norm():
+    block = randomised(Block(config(parallel=True), causal=True, cross=True))
+    x, source = torch.randn(B, T, D), torch.randn(B, S, D)
+    read = block.norm_attention(x)
+    parts = block.attention(read, causal=True), block.cross(read, source), block.feed_forward(read)
+    close(block(x, source=source), x + sum(parts))
+
+
 @pytest.mark.parametrize("implementation", ["reference", "fused"])
 def test_the_implementation_reaches_every_part(implementation, monkeypatch):
     model, x = language_model(implementation=implementation, norm="rms"), tokens()
