@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import rules_code
+import rules_names
 import rules_numbers
 import rules_text
 from prose_numbers import unfounded
@@ -16,6 +17,7 @@ RULES = [
     rules_code.prose_leads_code,
     rules_code.cells_are_short,
     rules_code.names_have_one_meaning,
+    rules_names.names_are_met_before_they_are_used,
     rules_code.ignored_outputs_are_asserted,
     rules_code.measurements_are_asserted,
     rules_code.figures_have_alternative_text,

@@ -13,6 +13,7 @@ from book.tools.notebooks.address import BOOTSTRAP, library_source
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 import rules_code
+import rules_names
 import rules_numbers
 import rules_text
 from chapter import Chapter
@@ -108,7 +109,16 @@ def long_cell(n: int) -> str:
     return "\n".join(f"x{i} = {i}" for i in range(n))
 
 
+def folded_then(source: str, said: str = "And now this:") -> list:
+    """A folded cell that defines `hidden`, then text, then visible code."""
+    folded = new_code_cell("hidden = 1", metadata={"tags": ["hide-input"]})
+    cells = [new_markdown_cell("Look:"), folded, new_markdown_cell(said), new_code_cell(source)]
+    return [*good()[:4], *cells, *good()[4:]]
+
+
 BAD = [
+    ("names_are_met_before_they_are_used", folded_then("x = hidden + 1"), "say in the text"),
+    ("names_are_met_before_they_are_used", folded_then("def f():\n    return hidden"), "hidden"),
     ("executed_in_order", code(execution_count=7), "run `make chapters`"),
     (
         "no_error_and_no_warning_is_stored",
@@ -209,7 +219,7 @@ BAD = [
         "3 sections 'Going further'; expected at most two",
     ),
     ("says_how_long_it_takes", opening("0 minutes", "40 minutes"), "counted: 0"),
-    ("is_light", text("word " * 180 * 39), "minutes: 39, at most 38"),
+    ("is_light", text("word " * 180 * 39), "minutes: 39, at most 37"),
     ("is_light", code("x = 1\n" * 26), "longest cell: 26"),
     ("is_light", code("x = " + "1" * 90), "wider than 80 columns: cell 5: 94 columns"),
     ("closes_as_every_chapter", closing("- We counted.", "- We counted.\n" * 6), "6 points"),
@@ -245,6 +255,13 @@ def test_a_notebook_that_breaks_the_rule_is_told_so(name, cells, says):
 
 def test_a_folded_cell_may_be_longer():
     assert rules_code.cells_are_short(chapter(code(long_cell(50), tags=("hide-input",)))) == []
+
+
+@pytest.mark.parametrize(
+    "cells", [folded_then("x = hidden", "`hidden` is 1:"), folded_then("hidden = 2; x = hidden")]
+)
+def test_a_name_that_the_text_has_said_or_the_cell_makes_is_met(cells):
+    assert not rules_names.names_are_met_before_they_are_used(chapter(cells))
 
 
 def test_every_rule_says_in_one_line_what_it_holds():
