@@ -12,13 +12,12 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from bs4 import BeautifulSoup
+from conftest import SITE
 from playwright.sync_api import Browser
 
 from book.tools.epub.__main__ import build, pages
 from book.tools.epub.formulas import MATHML, found, mathml, put
 from book.tools.epub.leaves import Leaf, contents, leaves
-
-from conftest import SITE
 
 BASE = "https://example.org/book/"
 TWO = {"chapters/14_attention.html", "book/glossary.html"}
