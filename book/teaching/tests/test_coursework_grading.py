@@ -366,6 +366,7 @@ STRAYS = {
     "a submission of nobody": ({"eve.py": ""}, 1, "does not know who handed in eve"),
     "a time of nobody": ({"times.csv": "anna,2026-10-09T12:00:00Z"}, 1, "of several: anna"),
     "points of nobody": ({"written.csv": "anna,why,2,3,"}, 1, "names of nobody: anna"),
+    "nobody knows when": ({"roster.csv": "bob", "bob.py": ""}, 1, "counts as late"),
     "somebody without a submission": ({"roster.csv": "dan"}, 0, "nothing was handed in by dan"),
 }
 
@@ -516,10 +517,18 @@ def test_characters_that_do_not_print_are_left_out():
         ("+cmd|' /C calc'!A0", "'+cmd|' /C calc'!A0"),
         ("-2+3=", "'-2+3="),
         ("\t=1", "'\t=1"),
+        ("+A1", "'+A1"),
+        ("- $B$12", "'- $B$12"),
+        ("＝1+1", "'＝1+1"),
+        (" =1", "' =1"),
+        ("ana;=1+1", "'ana;=1+1"),
+        ("ana;+A1", "'ana;+A1"),
         ("-12", "-12"),
         ("+49 123", "+49 123"),
         ("@alice", "@alice"),
         ("ana@school.edu", "ana@school.edu"),
+        ("ana; bob", "ana; bob"),
+        ("+ana", "+ana"),
         ("Ana López_12", "Ana López_12"),
     ],
 )

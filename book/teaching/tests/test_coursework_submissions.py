@@ -44,6 +44,13 @@ NAMES = {
         "week1.ipynb",
         None,
     ),
+    # A file may be named after somebody else: it stays with the student who handed it in.
+    "Eve_111_assignsubmission_file_Ana_222_assignsubmission_file_w.py": (
+        "Eve_111",
+        "Ana_222_assignsubmission_file_w.py",
+        None,
+    ),
+    "eve/Ana_222_assignsubmission_file_w.py": ("eve", "Ana_222_assignsubmission_file_w.py", None),
     "ana/week1.ipynb": ("ana", "week1.ipynb", None),
     "ana/work/week1.ipynb": ("ana", "week1.ipynb", None),
     "ana.ipynb": ("ana", "ana.ipynb", None),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import torch
@@ -164,3 +166,14 @@ def test_the_verdict_on_a_wrong_answer_does_not_hang_on_a_tie():
         a, b, c = (unit[questions[:, i]] for i in range(3))
         best = np.sort((b - a + c) @ unit.T, axis=1)[:, -2:]
         assert (best[:, 1] - best[:, 0]).min() > 1e-6
+
+
+def test_a_long_text_among_numbers_makes_no_wide_array():
+    got = [np.array("x" * 16_000), *[0] * 3_000]
+    tracemalloc.start()
+    try:
+        assert difference(got, np.zeros(3_001))
+        assert difference(got, [0.0] * 3_001)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000  # as one array 190 MB
+    finally:
+        tracemalloc.stop()

@@ -84,6 +84,13 @@ def _grade(given: argparse.Namespace) -> int:
     for found in failed:
         print(f"  {found.student}: {found.error}", file=sys.stderr)
     strays = _strays(given, submissions, times, replace(syllabus, weeks=(week,)))
+    timeless = [found.student for found in grades if found.submitted and found.late is None]
+    if week.due and timeless:
+        strays.append(
+            f"{week.name} is due {week.due.isoformat()}, and nothing says when these handed in, so "
+            "none of them counts as late (--times takes a table of student and time): "
+            + ", ".join(timeless)
+        )
     for line in strays:
         print(f"coursework: {line}", file=sys.stderr)
     absent = [s.student for s in submissions if not (s.files or s.problems)]

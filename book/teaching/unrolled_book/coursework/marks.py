@@ -11,7 +11,10 @@ from dataclasses import dataclass, replace
 
 STATES = ("right", "partly", "wrong", "unwritten", "missing", "error", "unread")
 _NUMBER = re.compile(r"[-+]?[\d.,\s]+")
-_FORMULA = re.compile(r"[=\t\r\n]|[-+@].*[=(|!\"' ]", re.S)
+# What begins as a formula: =…, a function or a cell after a sign (+A1), and either of them in what
+# a table that is read with semicolons takes for a cell of its own.
+_BEGINS = r"(?:=|[-+@](?:\s*\$?[a-z]{1,3}\$?\d+\b|.*[=(|!\"' ]))"
+_FORMULA = re.compile(rf"[\t\r\n]|\s*{_BEGINS}|.*[;\t\r\n]\s*{_BEGINS}", re.S | re.I)
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,8 @@ def cell(text: str) -> str:
 
     Numbers and ids such as "-12" or "@alice" stay as they are.
     """
-    is_formula = _FORMULA.match(text) and not _NUMBER.fullmatch(text)
+    plain = unicodedata.normalize("NFKC", text)  # as spreadsheets read ＝
+    is_formula = _FORMULA.match(plain) and not _NUMBER.fullmatch(plain)
     return f"'{text}" if is_formula else text
 
 

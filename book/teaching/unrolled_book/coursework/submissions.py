@@ -36,7 +36,7 @@ _RATIO_FROM = 1_000_000  # bytes; a short file may be nothing but zeros
 _CANVAS = re.compile(
     r"(?P<name>[^_/]+)_(?P<late>LATE_)?(?P<user>\d{2,12})_(?P<counter>\d{3,12})_(?P<file>[^/]+)"
 )
-_MOODLE = re.compile(r"(?P<student>[^/]+_\d+)_assignsubmission_(?P<kind>file|onlinetext)_?")
+_MOODLE = re.compile(r"(?P<student>[^/]+?_\d+)_assignsubmission_(?P<kind>file|onlinetext)_?")
 _AGAIN = re.compile(r"(?P<stem>.+?)(?:-(?P<n>\d{1,3}))?(?P<ending>\.\w+)")
 _IGNORED = ("__MACOSX", ".DS_Store", ".ipynb_checkpoints", "Thumbs.db", "desktop.ini", ".git")
 
@@ -361,7 +361,7 @@ def _place(path: str, top: str) -> _Place:
     path = path.replace("\\", "/").removeprefix(top)
     parts = [part for part in path.split("/") if part not in ("", ".", "..")] or ["nobody"]
     last = parts[-1]
-    for part in parts:
+    for part in parts[:-1] or parts:  # a file in a folder is named by the student
         moodle = _MOODLE.match(part)
         if moodle:
             rest = part[moodle.end() :]

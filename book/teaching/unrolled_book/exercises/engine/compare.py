@@ -250,6 +250,13 @@ def _to_numpy(value: Any) -> Any:
 
 def _array_of_numbers(value: list | tuple) -> Any:
     """The array that nested lists of numbers stand for; the value itself if they do not."""
+    level = [value]
+    while level:  # with one long text among them numpy would make a wide array of all
+        parts = [part for each in level for part in each]
+        level = [part for part in parts if isinstance(part, (list, tuple))]
+        others = [p for p in parts if not isinstance(p, (list, tuple, int, float, complex))]
+        if any(np.asarray(other).dtype.kind not in "biufc" for other in others):
+            return value
     try:
         array = np.array(value)
     except (ValueError, OverflowError):  # rows of several lengths
