@@ -271,3 +271,8 @@ def test_the_menu_on_a_phone_names_every_part(open_page):
     assert "part i — language as probability" in captions
     assert "part ii — learning by gradients" in captions
     page.keyboard.press("Escape")
+
+
+def test_the_reference_tells_what_is_ours():
+    """A docstring that torch wrote for its own classes is none of ours."""
+    assert "ScriptModule" not in soup("book/api.html").get_text()

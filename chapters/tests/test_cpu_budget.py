@@ -66,11 +66,14 @@ def run(tmp_path_factory):
     busy = "# The measurement\nimport time\nend = time.process_time() + {slow}\n"
     busy += "while time.process_time() < end: pass"
     cells = {"busy": busy.format(slow=slowness()), "waits": "import time\ntime.sleep(1)"}
+    speaks = "import json\nfrom ipykernel.connect import get_connection_info\n"
+    speaks += 'assert json.loads(get_connection_info())["transport"] == "ipc"'
     for name, source in cells.items():
-        notebook = new_notebook(cells=[new_code_cell("x = 1"), new_code_cell(source)])
+        notebook = new_notebook(cells=[new_code_cell(speaks), new_code_cell(source)])
         nbformat.write(notebook, folder / f"{name}.ipynb")
     command = [sys.executable, "-m", "pytest", "-q", "--nbval", "--nbval-current-env", "-n", "1"]
     command += ["--dist", "loadscope", "-p", "book.tools.verify.cpu", "--cpu-budget=0.3"]
+    command += ["-p", "book.tools.verify.kernels"]
     command += ["-p", "no:cacheprovider", "--rootdir", str(ROOT), str(folder)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
@@ -82,6 +85,6 @@ def test_a_chapter_over_its_budget_fails_the_run_and_its_cell_is_named(run):
     assert "Cell 1: # The measurement" in said.splitlines()[2]
 
 
-def test_waiting_costs_nothing(run):
+def test_waiting_costs_nothing_and_no_kernel_waits_for_a_port(run):
     assert "4 passed" in run.stdout
     assert "waits.ipynb took" not in run.stdout

@@ -37,6 +37,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
 
 from book.tools.notebooks import CHAPTERS, PACKAGES, ROOT, chapter_paths, editions, read
+from book.tools.verify import kernels
 
 COLAB = ROOT / ".venv-colab" / "bin" / "python"
 RECORD = Path(__file__).with_name("colab.json")
@@ -186,6 +187,7 @@ def run(notebooks: dict[str, NotebookNode]) -> tuple[int, dict[str, dict[str, fl
             *(COLAB, "-m", "pytest", "-q", "--nbval-lax", "--nbval-current-env"),
             *("--nbval-cell-timeout=600", "-p", "no:cacheprovider", "-n", "2"),
             *("--dist", "loadscope", "--no-loadscope-reorder", "--junitxml=times.xml"),
+            *("-p", Path(shutil.copy(kernels.__file__, folder)).stem),
             *longest_first(Path(f"{stem}.ipynb") for stem in notebooks),
         ]
         code = subprocess.run(command, cwd=folder).returncode

@@ -37,7 +37,8 @@ def compare(
         *(sys.executable, "-m", "pytest", "-q", "--nbval", "--nbval-current-env"),
         *("--nbval-sanitize-with", "chapters/tests/sanitize.cfg", "-p", "no:cacheprovider"),
         *(f"--nbval-cell-timeout={timeout}", "-n", "2", "--dist", "loadscope"),
-        *("--no-loadscope-reorder", "-p", "book.tools.verify.cpu", f"--cpu-budget={budget}"),
+        *("--no-loadscope-reorder", "-p", "book.tools.verify.kernels"),
+        *("-p", "book.tools.verify.cpu", f"--cpu-budget={budget}"),
         *map(str, longest_first(chapters)),
     ]
     environment = os.environ | {"UNROLLED_STATIC": "1"} | (more or {})
