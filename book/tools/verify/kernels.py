@@ -13,7 +13,6 @@ import tempfile
 
 import nbval.kernel
 import pytest
-from jupyter_client.manager import KernelManager
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -21,8 +20,9 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = tempfile.TemporaryDirectory(prefix="kernels-")
     config.add_cleanup(folder.cleanup)
     number = itertools.count()
+    start = nbval.kernel.KernelManager
 
-    def manager(**options: object) -> KernelManager:
-        return KernelManager(transport="ipc", ip=f"{folder.name}/{next(number)}", **options)
+    def manager(**options: object) -> nbval.kernel.KernelManager:
+        return start(transport="ipc", ip=f"{folder.name}/{next(number)}", **options)
 
     nbval.kernel.KernelManager = manager
