@@ -209,8 +209,8 @@ class _Comparison:
         size, tol = _as_float(number), self.tolerance
         shown = got.strip() if isinstance(got, str) else number  # as it was typed
         slack = tol
-        if self.by_hand and isinstance(expected, int):  # a count is exact
-            tol = slack = 0.0
+        if self.by_hand and isinstance(expected, int):  # a count is exact, but for rounding
+            tol, slack = 0.0, _NOUGHT
         elif self.by_hand and expected:  # a small number is not near to every other small number
             slack = tol * min(1.0, 9 * abs(float(expected)))
         if np.isclose(size, float(expected), rtol=tol, atol=slack, equal_nan=True):
