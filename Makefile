@@ -66,7 +66,7 @@ lock: .venv/.ready ## Write the lock files from requirements*.txt (UPGRADE=--upg
 
 # $(call debian,NAME,PACKAGE,COMMAND): install a Debian package where its command is missing.
 define debian
-	if command -v $(3) >/dev/null; then exit 0; fi; \
+	if command -v $(3) >/dev/null; then exit 0; fi; exec 9<Makefile; flock 9; \
 	if [ "$$(id -u)" = 0 ]; then sudo=; elif sudo -n true 2>/dev/null; then sudo=sudo; else sudo=none; fi; \
 	if [ "$$sudo" = none ] || ! command -v apt-get >/dev/null; then \
 	  echo "$(1): $(2) is missing; as root: apt-get install $(2)"; exit 1; fi; \
@@ -135,13 +135,17 @@ lab: .venv/.ready ## Open the chapters in JupyterLab
 
 # ---- check -----------------------------------------------------------------------------------
 
-# $(call stages,NAMES): make each, also after one that failed; the last lines name those that failed.
+# $(call stages,NAMES,BESIDE,LAST): make each, also after one that failed; the last lines name those
+# that failed. BESIDE are made one after the other while NAMES are, since they keep one core busy.
 # The pages, if wanted, are built by their own stage: `-o html` keeps another one from building them.
 define stages
-	failed=; for stage in $(1); do begin=$$SECONDS; \
+	failed=; beside=$$(mktemp); trap 'rm -f '$$beside EXIT; \
+	run() { for stage; do begin=$$SECONDS; \
 	  $(MAKE) --no-print-directory $$(test $$stage = html || echo -o html) $$stage || failed="$$failed $$stage"; \
-	  echo "$$stage: $$((SECONDS - begin)) s"; done; \
-	if [ -n "$$failed" ]; then echo "FAILED:$$failed"; exit 1; else echo "passed: $(1)"; fi
+	  echo "$$stage: $$((SECONDS - begin)) s"; done; }; \
+	{ run $(2); test -z "$$failed" || echo "FAILED:$$failed"; } >$$beside 2>&1 & \
+	run $(1); wait; cat $$beside; failed+=$$(sed -n 's/^FAILED://p' $$beside); run $(3); \
+	if [ -n "$$failed" ]; then echo "FAILED:$$failed"; exit 1; else echo "passed: $(1) $(2) $(3)"; fi
 endef
 
 .PHONY: check
@@ -149,8 +153,8 @@ check: .venv/.ready ## The fast part of the tests: style, library, form, exercis
 	@$(call stages,lint test-lib test-form)
 
 .PHONY: test
-test: .venv/.ready ## Everything, as CI runs it
-	@$(call stages,lint test-lib test-cuda test-form test-stored test-notebooks test-colab live html test-browser)
+test: .venv/.ready sandbox ## Everything, as CI runs it
+	@$(call stages,lint test-lib test-cuda test-form test-stored test-notebooks test-colab,live html,test-browser)
 
 .PHONY: lint
 lint: .venv/.ready
