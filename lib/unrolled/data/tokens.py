@@ -112,8 +112,10 @@ class WordTokenizer:
 
         `</s>` is predicted like a word. `unrolled.models.ngram` puts `<s>` before each line itself.
         """
-        lines = (self.encode(line) for line in check_text(text).splitlines())
-        return [np.append(ids, self.eos_id) for ids in lines if len(ids)]
+        text = check_text(text).lower() if self.lowercase else check_text(text)
+        lines = [re.findall(WORD, line) for line in text.splitlines()]
+        rows = [[self._ids.get(word, 0) for word in line] for line in lines if line]
+        return [np.array([*ids, self.eos_id], dtype=np.int64) for ids in rows]
 
     @checked
     def decode(self, ids: ArrayLike) -> str:

@@ -198,9 +198,16 @@ def _count(
 def _number(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """np.unique(keys, return_inverse=True, return_counts=True), several times as fast.
 
-    Key and position are sorted as one number as long as they fit into 63 bits.
+    Keys from a small range are counted in a table. Of others key and position are sorted as one
+    number as long as they fit into 63 bits.
     """
     n = len(keys)
+    if n and int(keys.max()) < 4 * n:
+        table = np.bincount(keys)
+        ordered = np.flatnonzero(table)
+        rank = np.empty(len(table), dtype=np.int64)
+        rank[ordered] = _numbers(len(ordered))
+        return ordered.astype(np.int64, copy=False), rank[keys], table[ordered].astype(np.int64)
     bits = n.bit_length()
     if not n or int(keys.max()) >> (63 - bits):
         ordered, which, counts = np.unique(keys, return_inverse=True, return_counts=True)
