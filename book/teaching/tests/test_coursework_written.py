@@ -3,59 +3,21 @@
 import base64
 import csv
 import json
-from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from unrolled_book.coursework import editions, written
 from unrolled_book.coursework.personal import my_seed
-from unrolled_book.coursework.syllabus import Syllabus
-from unrolled_book.coursework.written import Given
+from unrolled_book.coursework.submissions import Submission
+from unrolled_book.coursework.syllabus import Item, Question, Syllabus, Week
+from unrolled_book.coursework.written import Given, Words
 
-COURSE = """
-title = "A course"
-seed = "a secret of the test"
-[[weeks]]
-name = "week1"
-title = "One"
-exercises = ["c01_chain_rule/shift", "c14_attention/effective_share"]
-[[weeks.questions]]
-name = "padding"
-title = "Why <pad>?"
-statement = "Explain."
-points = 4
-rubric = ["2: names the <shape>"]
-"""
+STATEMENT = "One\nparagraph of\n*two* lines.\n\n- a\n- b\n  goes on\n\n| t |\n|---|"
+QUESTION = Question("padding", "Why <pad>?", STATEMENT, 4, ("2: names the <shape>",))
+ITEMS = Item("c01_chain_rule/shift", 2, "all"), Item("c14_attention/effective_share", 3, "all")
+WEEK = Week("week1", "One", None, ITEMS, (QUESTION,))
+COURSE = Syllabus("A course", "a secret of the test", (WEEK,), (), 1.0, Path("course.toml"))
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n and so on").decode()
-
-
-@dataclass
-class Handed:
-    student: str
-    files: tuple = ()
-
-
-@pytest.fixture
-def course(tmp_path):
-    (tmp_path / "course.toml").write_text(COURSE, encoding="utf-8")
-    return Syllabus.read(tmp_path / "course.toml")
-
-
-@pytest.fixture
-def notebook(course, tmp_path):
-    """The notebook of the student edition with answers in words; changed by cell id."""
-    data = json.loads(editions.build_student(course, tmp_path)[0].read_text(encoding="utf-8"))
-
-    def answered(changes: dict[str, str], outputs: dict[str, list] | None = None) -> bytes:
-        for cell in data["cells"]:
-            if cell["id"] in changes:
-                cell["source"] = changes[cell["id"]]
-            if cell["id"] in (outputs or {}):
-                cell["outputs"] = outputs[cell["id"]]
-        return json.dumps(data).encode()
-
-    return answered
-
-
 MARK = "<!-- answer: padding -->\n"
 SHOWN = [
     {"output_type": "stream", "name": "stdout", "text": ["share 0.3\n"]},
@@ -64,38 +26,40 @@ SHOWN = [
 ]
 
 
-def test_an_answer_is_found_at_its_mark(notebook):
-    body = notebook({"words-padding": MARK + "The lengths differ."})
-    assert written.words([("a.ipynb", body)], "padding").text == "The lengths differ."
+@pytest.fixture(scope="module")
+def notebook(tmp_path_factory):
+    """The notebook of the student edition with answers in words; changed by cell id."""
+    (path,) = editions.build_student(COURSE, tmp_path_factory.mktemp("edition"))
+    text = path.read_text(encoding="utf-8")
+
+    def answered(words: dict[str, str], outputs: dict[str, list] | None = None, more=()) -> bytes:
+        data = json.loads(text)
+        for cell in data["cells"]:
+            cell["source"] = words.get(cell["id"], cell["source"])
+            if cell["id"] in (outputs or {}):
+                cell["outputs"] = outputs[cell["id"]]
+        added = [{"cell_type": "markdown", "source": [source], "metadata": {}} for source in more]
+        return json.dumps(data | {"cells": [*data["cells"], *added]}).encode()
+
+    return answered
 
 
-def test_an_answer_is_found_where_its_mark_was_deleted_with_the_placeholder(notebook):
-    body = notebook({"words-padding": "So that texts line up."})
-    assert written.words([("week1.ipynb", body)], "padding").text == "So that texts line up."
-    assert written.words([("week1.ipynb", body)], "effective_share").text == ""
+def test_an_answer_in_a_notebook_or_program_is_found_and_its_placeholder_is_none(notebook):
+    def found(*bodies, name="padding"):
+        return written.words([(f"{i}.ipynb", body) for i, body in enumerate(bodies)], name)
 
-
-def test_a_cell_that_a_student_added_belongs_to_the_answer(notebook):
-    data = json.loads(notebook({"words-padding": MARK + "First."}))
-    data["cells"].append({"cell_type": "markdown", "source": ["Second."], "metadata": {}})
-    found = written.words([("a.ipynb", json.dumps(data).encode())], "padding")
-    assert found.text == "First.\n\nSecond."
-
-
-def test_an_unanswered_question_is_empty_and_not_its_placeholder(notebook):
     for name in ("padding", "effective_share"):
-        assert written.words([("a.ipynb", notebook({}))], name) == written.Words()
-
-
-def test_the_last_file_with_an_answer_counts(notebook):
-    bodies = [notebook({"words-padding": MARK + text}) for text in ("Old.", "New.")]
-    files = [("a.ipynb", bodies[0]), ("b.ipynb", bodies[1]), ("c.py", b"shift = 3\n")]
-    assert written.words(files, "padding").text == "New."
-
-
-def test_an_answer_may_stand_in_the_comments_of_a_program():
+        assert found(notebook({}), name=name) == Words()
+    marked, bare, old = (
+        notebook({"words-padding": text}) for text in (f"{MARK}New.", "Bare.", f"{MARK}Old.")
+    )
+    assert found(marked) == Words("New.")
+    assert found(bare) == Words("Bare.")  # the mark was deleted with the placeholder
+    assert found(bare, name="effective_share") == Words()
+    assert found(old, marked, notebook({}), b"shift = 3\n") == Words("New.")  # the last that is one
+    assert found(notebook({"words-padding": MARK + "One."}, more=["Two."])).text == "One.\n\nTwo."
     body = b"# %% [markdown]\n# <!-- answer: padding -->\n# The lengths\n# differ.\n\n# %%\nx = 1\n"
-    assert written.words([("a.py", body)], "padding").text == "The lengths\ndiffer."
+    assert found(body) == Words("The lengths\ndiffer.")  # in the comments of a program
 
 
 def test_an_experiments_runs_and_pictures_are_found_beside_its_words(notebook):
@@ -105,40 +69,28 @@ def test_an_experiments_runs_and_pictures_are_found_beside_its_words(notebook):
         {"runs-effective-share": SHOWN, "answer-shift": SHOWN, "check-effective-share": SHOWN},
     )
     found = written.words([("a.ipynb", body)], "effective_share")
-    assert (found.text, found.pictures) == ("It falls.", (PIXEL,))
-    assert found.runs == (("run()", "share 0.3\n\n<Figure>"),)
+    assert found == Words("It falls.", (("run()", "share 0.3\n\n<Figure>"),), (PIXEL,))
 
 
-BROKEN = {
-    "not JSON": b"{",
-    "not text": b"\xff\xfe\x00",
-    "another thing": b"[1, 2]",
-    "no list": b'{"cells": 7}',
-    "strange cells": b'{"cells": [7, {"cell_type": "markdown", "source": 9}, {"outputs": 3}]}',
-    "nested": b"[" * 100_000,
-    "a picture that is none": json.dumps(
-        {
-            "cells": [
-                {"cell_type": "markdown", "source": "<!-- task: padding -->"},
-                {"cell_type": "code", "source": "x", "outputs": [7, {"data": {"image/png": "<"}}]},
-            ]
-        }
-    ).encode(),
-}
+NO_PICTURE = [
+    {"cell_type": "markdown", "source": "<!-- task: padding -->"},
+    {"cell_type": "code", "source": "x", "outputs": [7, {"data": {"image/png": "<"}}]},
+]
+BROKEN = [b"{", b"\xff\xfe\x00", b"[1, 2]", b'{"cells": 7}', b"[" * 100_000]
+BROKEN += [b'{"cells": [7, {"cell_type": "markdown", "source": 9}, {"outputs": 3}]}']
+BROKEN += [json.dumps({"cells": NO_PICTURE}).encode()]
 
 
-@pytest.mark.parametrize("kind", BROKEN)
-def test_a_file_that_cannot_be_read_gives_no_answer_and_no_error(kind):
-    assert written.words([("a.ipynb", BROKEN[kind])], "padding") == written.Words()
+@pytest.mark.parametrize("body", BROKEN, ids=lambda body: body[:30].decode("latin-1"))
+def test_a_file_that_cannot_be_read_gives_no_answer_and_no_error(body):
+    assert written.words([("a.ipynb", body)], "padding") == Words()
 
 
-def test_the_page_shows_answers_beside_the_rubric_and_runs_nothing_of_theirs(
-    course, notebook, tmp_path
-):
+def test_the_page_shows_answers_beside_the_rubric_and_runs_nothing_of_theirs(notebook, tmp_path):
     attack = "<script>alert(1)</script><img src=x onerror=alert(2)>"
     body = notebook({"words-padding": MARK + attack})
-    handed = [Handed("ada", (("a.ipynb", body),)), Handed("<b>bob</b>")]
-    files = written.write(course, handed, tmp_path / "read")
+    handed = [Submission("ada", (("a.ipynb", body),)), Submission("<b>bob</b>")]
+    files = written.write(COURSE, handed, tmp_path / "read")
     assert [path.name for path in files] == ["written.csv", "effective_share.html", "padding.html"]
     text = files[2].read_text(encoding="utf-8")
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
@@ -146,32 +98,29 @@ def test_the_page_shows_answers_beside_the_rubric_and_runs_nothing_of_theirs(
     assert not [tag for tag in ("<script", "<img src=x", "<b>bob", "<shape>") if tag in text]
     assert f"my_seed: {my_seed('ada', 'A course')}" in text
     assert "Nothing was found." in text
+    joined = STATEMENT.replace("One\nparagraph of\n", "One paragraph of ")  # but not its lists
+    assert f"{joined}</div>" in text
 
 
-def rows(path):
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def test_points_written_into_the_table_are_read_and_kept_by_the_next_run(course, tmp_path):
-    handed = [Handed("ada"), Handed("=bob")]
-    table = written.write(course, handed, tmp_path)[0]
-    assert [(r["student"], r["task"], r["of"]) for r in rows(table)] == [
-        ("ada", "effective_share", "3"),
-        ("'=bob", "effective_share", "3"),
-        ("ada", "padding", "4"),
-        ("'=bob", "padding", "4"),
-    ]
+@pytest.mark.parametrize("bob", ["=bob", "bob;=1+1"])
+def test_points_written_into_the_table_are_read_and_kept_by_the_next_run(tmp_path, bob):
+    handed = [Submission("ada"), Submission(bob)]
+    table = written.write(COURSE, handed, tmp_path)[0]
     text = table.read_text(encoding="utf-8")
+    rows = [(row["student"], row["task"], row["of"]) for row in csv.DictReader(text.splitlines())]
+    tasks = (("effective_share", "3"), ("padding", "4"))
+    assert rows == [(student, *task) for task in tasks for student in ("ada", f"'{bob}")]
     text = text.replace("ada,padding,,4,", "ada,padding,2.5,4,Good start")
-    table.write_text(text.replace("'=bob,padding,,4,", "'=bob,padding,,4,=1+1"), encoding="utf-8")
-    found = written.read_points(table, course)
+    table.write_text(
+        text.replace(f"'{bob},padding,,4,", f"'{bob},padding,,4,=1+1"), encoding="utf-8"
+    )
+    found = written.read_points(table, COURSE)
     assert found == {
         ("ada", "padding"): Given(2.5, "Good start"),
-        ("=bob", "padding"): Given(None, "=1+1"),
+        (bob, "padding"): Given(None, "=1+1"),
     }
-    written.write(course, handed[:1], tmp_path)  # bob is not in this folder, and is kept
-    assert written.read_points(table, course) == found
+    written.write(COURSE, handed[:1], tmp_path)  # bob is not in this folder, and is kept
+    assert written.read_points(table, COURSE) == found
 
 
 @pytest.mark.parametrize(
@@ -181,22 +130,11 @@ def test_points_written_into_the_table_are_read_and_kept_by_the_next_run(course,
         ("ada,padding,nan,4,", "points is 'nan'"),
         ("ada,padding,two,4,", "points is 'two'"),
         ("ada,pading,1,4,", "no task 'pading'; expected one of effective_share, padding"),
+        (None, "expected the columns student, task, points, of, comment"),
     ],
 )
-def test_a_mistake_in_the_table_is_told_with_its_line(course, tmp_path, line, says):
-    table = tmp_path / "written.csv"
-    table.write_text(f"student,task,points,of,comment\n{line}\n", encoding="utf-8")
+def test_a_mistake_in_the_table_is_told_with_its_line(tmp_path, line, says):
+    text = "student,points\nada,3" if line is None else f"student,task,points,of,comment\n{line}"
+    (tmp_path / "written.csv").write_text(f"{text}\n", encoding="utf-8")
     with pytest.raises(ValueError, match=says):
-        written.read_points(table, course)
-
-
-def test_a_table_without_its_columns_is_refused(course, tmp_path):
-    (tmp_path / "t.csv").write_text("student,points\nada,3\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="expected the columns student, task, points, of, comment"):
-        written.read_points(tmp_path / "t.csv", course)
-
-
-def test_a_statement_stands_in_paragraphs_and_keeps_its_lists():
-    text = "One\nparagraph of\n*two* lines.\n\n- a\n- b\n  goes on\n\n| t |\n|---|\n"
-    joined = "One paragraph of *two* lines.\n\n- a\n- b\n  goes on\n\n| t |\n|---|\n"
-    assert written._rejoined(text) == joined
+        written.read_points(tmp_path / "written.csv", COURSE)

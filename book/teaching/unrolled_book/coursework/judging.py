@@ -85,6 +85,5 @@ def _in_words(
 
 def failed(tests: ItemTests, error: BaseException) -> Mark:
     """The mark where the grader itself has failed, for a person to look at."""
-    """The mark where the grader itself has failed, for a person to look at."""
     said = f"the grader failed here ({type(error).__name__}: {error})"
     return tests.mark("error", verdict=said[:_LONGEST_LINE], slip="the grader failed")

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from unrolled_book.coursework.marks import cell as as_shown
 from unrolled_book.coursework.personal import my_seed
 from unrolled_book.coursework.syllabus import Syllabus, plain
 
@@ -215,7 +216,7 @@ def write(syllabus: Syllabus, submissions: Iterable[Handed], out: str | Path) ->
         points = "" if kept.points is None else f"{kept.points:g}"
         rows.append([student, name, points, f"{found[name].points:g}", kept.comment])
     with table.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([COLUMNS, *([_safe(cell) for cell in row] for row in rows)])
+        csv.writer(file).writerows([COLUMNS, *([as_shown(cell) for cell in row] for row in rows)])
     return files
 
 
@@ -254,14 +255,9 @@ def _points(text: str, most: float, where: str) -> float | None:
     return points
 
 
-def _safe(cell: str) -> str:
-    """The cell as a spreadsheet shows it, and does not compute it."""
-    return f"'{cell}" if cell[:1] in "=+-@\t\r" and cell else cell
-
-
 def _plain_cell(cell: str) -> str:
     cell = cell.strip()
-    return cell[1:] if re.match(r"'[=+\-@\t\r]", cell) else cell
+    return cell[1:] if cell[:1] == "'" and as_shown(cell[1:]) == cell else cell
 
 
 def page(syllabus: Syllabus, task: Task, answers: Iterable[tuple[str, Words]]) -> str:
