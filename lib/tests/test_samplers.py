@@ -6,9 +6,9 @@ import math
 
 import pytest
 import torch
+from comparing import close
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from torch.testing import assert_close
 from unrolled.generation.samplers import (
     Sampling,
     divide_by_temperature,
@@ -78,23 +78,11 @@ def test_a_mass_at_the_mark_is_not_below_it_whatever_the_rounding(dtype):
         ((0.6, 0.3, 0.1), 0.9, 2), ((0.5, 0.41, 0.09), 0.9, 2), ((0.1,) * 10, 0.7, 7),
         ((0.7, 0.2, 0.1), 0.9, 2), ((0.5, 0.25, 0.25), 0.75, 2),
     ):  # fmt: skip
-        logits = torch.tensor(probs, dtype=dtype).log()
-        assert top_p_filter(logits, mark).isfinite().tolist() == [
-            i < expected for i in range(len(probs))
-        ]
+        kept_ids = top_p_filter(torch.tensor(probs, dtype=dtype).log(), mark).isfinite().nonzero()
+        assert kept_ids[:, 0].tolist() == [*range(expected)]
     assert kept([0.9, 0.09, 0.01], min_p=0.1) == [0, 1]  # 0.1 · 0.9 is above 0.09 in floats
-
-
-def test_temperature_before_top_p_keeps_more_than_after_it():
-    """Logits 3, 2, 1, 0 at temperature 2 and p = 0.9."""
-    logits = torch.tensor([3.0, 2.0, 1.0, 0.0])
-    assert Sampling(temperature=2, top_p=0.9).probs(logits).count_nonzero() == 4
-    assert top_p_filter(logits, 0.9).isfinite().sum() == 3
-
-
-def test_a_tail_far_below_rounding_is_not_cut_by_a_mass_of_one():
-    logits = torch.tensor([0.0, -30.0, -50.0])
-    for name in ("top_p", "typical_p"):
+    for name in ("top_p", "typical_p"):  # a tail far below rounding is not cut by a mass of one
+        logits = torch.tensor([0.0, -30.0, -50.0], dtype=dtype)
         assert keep(logits, **{name: 1.0}).isfinite().all()
 
 
@@ -110,8 +98,8 @@ def test_the_repetition_penalty_depends_on_where_the_logits_lie_and_the_others_d
         penalise_counts(logits + c, 3 * seen, presence=0.5, frequency=0.25).softmax(0)
         for c in (0, 5)
     ]
-    assert_close(*shifted)
-    assert_close(shifted[0], torch.tensor([1 - 0.5 - 0.75, 1, 0]).softmax(0))
+    close(*shifted)
+    close(shifted[0], torch.tensor([1 - 0.5 - 0.75, 1, 0]).softmax(0))
 
 
 def test_tokens_are_counted_where_the_mask_is_true():
@@ -143,62 +131,58 @@ def plain_filter(logits, name, value):
     return [probs[i] / sum(probs[j] for j in chosen) * (i in chosen) for i in range(len(probs))]
 
 
-def their_warper(transformers, name, value):
-    kind = {"top_k": "TopK", "top_p": "TopP", "min_p": "MinP", "typical_p": "Typical"}[name]
-    return getattr(transformers, f"{kind}LogitsWarper")(value)
-
-
 @given(
-    st.integers(0, 2**31), st.integers(1, 13), st.sampled_from(list(FILTERS)), st.floats(0.01, 0.99)
+    st.integers(0, 2**31),
+    st.integers(1, 13),
+    st.sampled_from(list(FILTERS)),
+    st.floats(0.01, 0.99),
+    st.booleans(),
 )
-@settings(max_examples=150, deadline=None)
-@example(seed=0, n=13, name="top_k", share=0.99)
+@settings(max_examples=200, deadline=None)
+@example(seed=0, n=13, name="top_k", share=0.99, ties=False)
 def test_what_is_kept_is_what_the_plain_loop_and_transformers_keep(
-    transformers, seed, n, name, share
+    transformers, seed, n, name, share, ties
 ):
+    """Of equal tokens at the mark we keep the first; transformers keeps at least as many, of the
+    same values, and as many by top-p and min-p."""
     value = math.ceil(15 * share) if name == "top_k" else share
-    logits = random_logits(seed, n)
-    ours = keep(logits, **{name: value}).softmax(-1).flatten(0, 1)
-    plain = [plain_filter(row, name, value) for row in logits.flatten(0, 1).tolist()]
-    assert_close(ours, torch.tensor(plain), rtol=0, atol=1e-12)
-    theirs = their_warper(transformers, name, value)(None, logits.flatten(0, 1))
-    assert_close(ours, theirs.softmax(-1), rtol=0, atol=1e-12)
-
-
-@given(st.integers(0, 2**31), st.sampled_from(list(FILTERS)), st.floats(0.01, 0.99))
-@settings(max_examples=100, deadline=None)
-def test_of_equal_tokens_we_keep_the_first_and_transformers_at_least_as_many(
-    transformers, seed, name, share
-):
-    """Rounded logits: ties at the mark. A likelier token never goes while a less likely one stays,
-    top-p keeps as many as transformers, the others at most as many, of the same values."""
-    value = math.ceil(15 * share) if name == "top_k" else share
-    logits = random_logits(seed, V, ties=True).flatten(0, 1)
-    ours = keep(logits, **{name: value}).isfinite()
+    logits = random_logits(seed, n, ties=ties).flatten(0, 1)
+    before, filtered = logits.clone(), keep(logits, **{name: value})
+    kind = {"top_k": "TopK", "top_p": "TopP", "min_p": "MinP", "typical_p": "Typical"}[name]
+    theirs = getattr(transformers, f"{kind}LogitsWarper")(value)(None, logits)
     plain = torch.tensor([plain_filter(row, name, value) for row in logits.tolist()])
-    theirs = their_warper(transformers, name, value)(None, logits).isfinite()
-    assume(name != "typical_p" or torch.equal(ours, plain > 0))  # distances may tie by rounding
-    assert torch.equal(ours, plain > 0)
-    for row, mine, other in zip(logits, ours, theirs, strict=True):
+    ours, others = filtered.isfinite(), theirs.isfinite()
+    # distances from the entropy may tie by rounding
+    assume(not ties or name != "typical_p" or torch.equal(ours, plain > 0))
+    assert torch.equal(logits, before)
+    assert torch.equal(filtered[ours], logits[ours])
+    close(filtered.softmax(-1), plain)
+    if not ties:
+        close(filtered.softmax(-1), theirs.softmax(-1))
+    for row, mine, other in zip(logits, ours, others, strict=True):
         assert set(row[mine].tolist()) == set(row[other].tolist())
         for x in row.unique():
             stays = mine[row == x].tolist()
             assert stays == sorted(stays, reverse=True)  # the first of equal ones
-    counts = ours.sum(-1), theirs.sum(-1)
-    assert torch.equal(*counts) if name in ("top_p", "min_p") else (counts[0] <= counts[1]).all()
+    assert (ours.sum(-1) <= others.sum(-1)).all()
+    assert name not in ("top_p", "min_p") or torch.equal(ours.sum(-1), others.sum(-1))
 
 
-@given(st.integers(0, 2**31), st.floats(0.1, 5))
-@settings(max_examples=40, deadline=None)
-def test_temperature_and_repetition_are_those_of_transformers(transformers, seed, value):
+@given(st.integers(0, 2**31), st.floats(0.1, 5), st.integers(1, 4), st.integers(1, 12))
+@settings(max_examples=60, deadline=None)
+def test_temperature_and_penalties_are_those_of_transformers(
+    transformers, seed, value, size, length
+):
     rng = torch.Generator().manual_seed(seed)
-    logits, tokens = torch.randn(B, V, generator=rng), torch.randint(V, (B, T), generator=rng)
+    tokens = torch.randint(17, (3, length), generator=rng).remainder(4)
+    logits = torch.randn(3, 17, generator=rng)
     theirs = transformers.TemperatureLogitsWarper(value)(None, logits)
     ours = divide_by_temperature(logits, value)
-    assert_close(ours.softmax(-1), theirs.softmax(-1), rtol=0, atol=1e-12)
+    close(ours.softmax(-1), theirs.softmax(-1))
     theirs = transformers.RepetitionPenaltyLogitsProcessor(value)(tokens, logits)
-    ours = penalise_repetition(logits, token_counts(tokens, V) > 0, value)
-    assert_close(ours, theirs, rtol=0, atol=0)
+    close(penalise_repetition(logits, token_counts(tokens, 17) > 0, value), theirs, 0)
+    theirs = transformers.NoRepeatNGramLogitsProcessor(size)(tokens, logits.clone())
+    close(no_repeat_ngram_filter(logits, tokens, size), theirs, 0)
 
 
 def test_all_together_act_in_the_order_of_transformers(transformers):
@@ -214,23 +198,11 @@ def test_all_together_act_in_the_order_of_transformers(transformers):
     )._get_logits_processor(transformers.GenerationConfig(do_sample=True, **options), T)
     assert len(processors) == len(options)
     theirs = processors(tokens, logits)
-    assert_close(ours, theirs.softmax(-1), rtol=0, atol=1e-12)
+    close(ours, theirs.softmax(-1))
     assert 1 < (ours > 0).sum(-1).min() < V
 
 
 # What always holds
-
-
-@given(st.integers(0, 2**31), st.integers(1, 13), st.sampled_from(list(FILTERS)), st.floats(0, 1))
-@settings(max_examples=60, deadline=None)
-def test_something_stays_and_what_stays_is_unchanged(seed, n, name, share):
-    value = 1 + int(15 * share) if name == "top_k" else share or 0.5
-    logits = random_logits(seed, n, ties=bool(seed % 2))
-    before = logits.clone()
-    filtered = keep(logits, **{name: value})
-    assert torch.equal(logits, before)
-    assert filtered.isfinite().any(-1).all()
-    assert torch.equal(filtered[filtered.isfinite()], logits[filtered.isfinite()])
 
 
 def test_a_token_that_was_impossible_stays_so():
@@ -260,44 +232,28 @@ def test_a_temperature_of_zero_is_a_distribution_as_well():
     logits = torch.tensor([[0.0, 2.0, 2.0], [3.0, 1.0, 3.0]])  # of two equal ones the first
     assert Sampling(temperature=0).probs(logits).tolist() == [[0, 1, 0], [1, 0, 0]]
     assert Sampling(temperature=0).draw(logits).tolist() == [1, 0]
+    with pytest.raises(ValueError, match="temperature must be above 0, got 0"):
+        divide_by_temperature(logits, 0)
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "message"),
+    ("options", "message"),
     [
-        ({"temperature": -1}, ValueError, "temperature must be at least 0, got -1"),
-        ({"top_k": 0}, ValueError, "top_k must be at least 1, got 0"),
-        ({"top_k": True}, TypeError, "top_k must be an integer, got True"),
-        ({"top_p": 0}, ValueError, "top_p must be at most 1 and above 0, got 0"),
-        ({"top_p": 1.5}, ValueError, "top_p must be .* got 1.5"),
-        ({"min_p": -0.1}, ValueError, "min_p must be at least 0 and at most 1, got -0.1"),
-        ({"typical_p": math.nan}, ValueError, "typical_p must be finite, got nan"),
-        ({"repetition_penalty": 0}, ValueError, "repetition_penalty must be above 0, got 0"),
-        ({"presence_penalty": "1"}, TypeError, "presence_penalty must be a number, got '1'"),
-        ({"frequency_penalty": math.inf}, ValueError, "frequency_penalty must be finite"),
+        ({"temperature": -1}, "temperature must be at least 0, got -1"),
+        ({"top_k": 0}, "top_k must be at least 1, got 0"),
+        ({"top_p": 0}, "top_p must be at most 1 and above 0, got 0"),
+        ({"top_p": 1.5}, "top_p must be .* got 1.5"),
+        ({"min_p": -0.1}, "min_p must be at least 0 and at most 1, got -0.1"),
+        ({"min_p": 1.1}, "min_p must be .* got 1.1"),
+        ({"typical_p": math.nan}, "typical_p must be finite, got nan"),
+        ({"repetition_penalty": 0}, "repetition_penalty must be above 0, got 0"),
+        ({"frequency_penalty": math.inf}, "frequency_penalty must be finite"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(options, error, message):
-    with pytest.raises(error, match=message):
+def test_settings_that_cannot_be_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
         Sampling(**options)
     ((name, value),) = options.items()
     if name in FILTERS:
-        with pytest.raises(error, match=message):
+        with pytest.raises(ValueError, match=message):
             FILTERS[name](torch.zeros(3), value)
-
-
-def test_a_penalty_or_temperature_of_zero_divides_nothing():
-    with pytest.raises(ValueError, match="theta must be above 0, got 0"):
-        penalise_repetition(torch.zeros(3), torch.ones(3, dtype=torch.bool), 0)
-    with pytest.raises(ValueError, match="temperature must be above 0, got 0"):
-        divide_by_temperature(torch.zeros(3), 0)
-
-
-@given(st.integers(0, 99), st.integers(1, 4), st.integers(1, 12))
-@settings(deadline=None, max_examples=40)
-def test_repeats_are_those_of_the_library_transformers(transformers, seed, size, length):
-    rng = torch.Generator().manual_seed(seed)
-    tokens = torch.randint(17, (3, length), generator=rng).remainder(4)
-    logits = torch.randn(3, 17, generator=rng)
-    theirs = transformers.NoRepeatNGramLogitsProcessor(size)(tokens, logits.clone())
-    assert_close(no_repeat_ngram_filter(logits, tokens, size), theirs)

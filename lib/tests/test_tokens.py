@@ -1,37 +1,51 @@
-"""The character and word tokenisers."""
+"""The tokenisers of characters, words and WordPiece, and what all four have in common.
+
+Of WordPiece the criterion is worked by hand, and the longest match is that of tokenizers.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import decoders, models
 from unrolled.data import corpora
+from unrolled.data.bpe import BPETokenizer
 from unrolled.data.tokens import END, START, UNKNOWN, CharTokenizer, WordTokenizer, words
+from unrolled.data.wordpiece import UNKNOWN as UNK
+from unrolled.data.wordpiece import WordPieceTokenizer, characters, join, pair_scores
 
 modest = settings(max_examples=60, deadline=None)
-any_text = st.text(max_size=200)
 verse = st.text(alphabet="abcAB '.,-\n", max_size=200)
+every_kind = pytest.mark.parametrize(
+    "kind", [CharTokenizer, WordTokenizer, WordPieceTokenizer, BPETokenizer]
+)
 
 
-@pytest.fixture(scope="module")
-def plays() -> corpora.Corpus:
-    return corpora.load("shakespeare-small")
-
-
-@pytest.mark.parametrize("kind", [CharTokenizer, WordTokenizer])
-def test_both_offer_one_interface(kind):
+@every_kind
+def test_all_offer_one_interface_and_decode_ids_only(kind):
     tokenizer = kind.train("a cat, a cat")
     assert tokenizer.vocab_size == len(tokenizer.vocab) == len(set(tokenizer.vocab))
-    ids = tokenizer.encode("a cat")
-    assert ids.dtype == np.int64
-    assert ids.ndim == 1
+    for text in ("a cat", ""):
+        ids = tokenizer.encode(text)
+        assert (ids.dtype, ids.ndim) == (np.int64, 1)
+        assert tokenizer.decode(ids) == text
+    assert tokenizer.decode([]) == ""
+    for wrong in (-1, tokenizer.vocab_size):
+        with pytest.raises(ValueError, match=rf"ids holds the id {wrong}, expected 0 … "):
+            tokenizer.decode([0, 1, wrong])
+    for wrong, given_ids in (("float64 (2,)", [0.0, 1.0]), ("int64 (1, 2)", [[0, 1]])):
+        with pytest.raises(ValueError, match="ids must be integers with ndim=1, got") as error:
+            tokenizer.decode(given_ids)
+        assert wrong in str(error.value)
 
 
 @modest
-@given(any_text)
+@given(st.text(max_size=200))
 def test_characters_come_back_exactly(text):
     tokenizer = CharTokenizer.train(text)
     ids = tokenizer.encode(text)
@@ -40,101 +54,49 @@ def test_characters_come_back_exactly(text):
     assert tokenizer.decode(ids) == text
 
 
-def test_characters_of_a_whole_corpus_come_back_exactly(plays):
-    tokenizer = CharTokenizer.train(plays.train)
-    assert tokenizer.decode(tokenizer.encode(plays.test)) == plays.test
-
-
-def test_characters_by_hand():
-    tokenizer = CharTokenizer.train("banana\n")
-    assert tokenizer.vocab == ("\n", "a", "b", "n")
-    assert tokenizer.encode("nab").tolist() == [3, 1, 2]
-    assert tokenizer.decode([2, 1, 3]) == "ban"
-    assert tokenizer.decode([]) == tokenizer.decode(tokenizer.encode("")) == ""
-
-
-@pytest.mark.parametrize("stranger", ["\x00", "c", "é", "\uffff", "😀", "\U0010ffff"])
+@pytest.mark.parametrize("stranger", ["\x00", "c", "\uffff", "😀", "\U0010ffff"])
 def test_an_unknown_character_is_named_with_its_position(stranger):
     with pytest.raises(ValueError, match="at position 3 is not among the 3 characters") as error:
         CharTokenizer.train("banana").encode("nab" + stranger + "x")
     assert f"character {stranger!r} at" in str(error.value)
 
 
-@pytest.mark.parametrize("kind", [CharTokenizer, WordTokenizer])
-def test_decode_refuses_what_is_no_id(kind):
-    tokenizer = kind.train("banana banana")
-    for wrong in (-1, tokenizer.vocab_size):
-        with pytest.raises(ValueError, match=rf"ids holds the id {wrong}, expected 0 … "):
-            tokenizer.decode([0, 1, wrong])
-    with pytest.raises(ValueError, match=r"integers with ndim=1, got float64 \(2,\)"):
-        tokenizer.decode([0.0, 1.0])
-    with pytest.raises(ValueError, match=r"integers with ndim=1, got int64 \(1, 2\)"):
-        tokenizer.decode([[0, 1]])
-
-
-@pytest.mark.parametrize("kind", [CharTokenizer, WordTokenizer])
-def test_a_vocabulary_holds_no_token_twice(kind):
-    with pytest.raises(ValueError, match="'a' occurs more often"):
-        kind([UNKNOWN, START, END, "a", "a"] if kind is WordTokenizer else "aba")
-
-
 def test_words_by_hand():
     assert words("O, that's the cat's--'Tis o'er, 2 l.") == (
         "o , that's the cat's - - ' tis o'er , 2 l .".split()
     )
-    assert words("Now NOW", lowercase=False) == ["Now", "NOW"]
     tokenizer = WordTokenizer.train("The cat. The dog.\n\na cat, the end")
     assert tokenizer.vocab == (UNKNOWN, START, END, "the", ".", "cat")
     assert tokenizer.encode("The bad cat.").tolist() == [3, 0, 5, 4]
     assert tokenizer.decode([3, 0, 5, 4]) == "the <unk> cat ."
+    cased = WordTokenizer.train("Now now NOW now Now", lowercase=False)
+    assert cased.vocab[3:] == ("Now", "now")
+    assert cased.encode("NOW Now").tolist() == [0, 3]
 
 
 @modest
-@given(verse, st.integers(1, 3))
-def test_the_vocabulary_is_the_frequent_words_in_falling_order(text, min_count):
+@given(verse, st.integers(1, 3), st.integers(3, 9))
+def test_the_vocabulary_is_the_frequent_words_in_falling_order(text, min_count, max_size):
     counts = Counter(words(text))
+    frequent = [word for word, n in counts.items() if n >= min_count]
+    expected = sorted(frequent, key=lambda word: (-counts[word], word))
     vocab = WordTokenizer.train(text, min_count).vocab
-    assert vocab[:3] == (UNKNOWN, START, END)
-    assert set(vocab[3:]) == {word for word, n in counts.items() if n >= min_count}
-    order = [(-counts[word], word) for word in vocab[3:]]
-    assert order == sorted(order)
+    assert vocab == (UNKNOWN, START, END, *expected)
+    assert WordTokenizer.train(text, min_count, max_size=max_size).vocab == vocab[:max_size]
 
 
 @modest
 @given(verse)
-def test_no_sign_is_lost_by_the_words(text):
+def test_words_lose_nothing_but_case_and_space_and_lines_get_an_end_each(text):
     tokenizer = WordTokenizer.train(text, min_count=1)
-    ids = tokenizer.encode(text)
+    ids, lines = tokenizer.encode(text), tokenizer.encode_lines(text)
     assert (ids >= 3).all()
-    assert "".join(tokenizer.decode(ids).split()) == "".join(text.lower().split())
-
-
-@modest
-@given(verse)
-def test_encoding_and_decoding_words_settles(text):
-    tokenizer = WordTokenizer.train(text, min_count=1)
-    once = tokenizer.encode(text)
-    spaced = tokenizer.decode(once)
-    assert np.array_equal(tokenizer.encode(spaced), once)
-
-
-@modest
-@given(verse, st.integers(3, 9))
-def test_a_limit_keeps_the_most_frequent(text, max_size):
-    full = WordTokenizer.train(text, 1)
-    capped = WordTokenizer.train(text, 1, max_size=max_size)
-    assert capped.vocab == full.vocab[:max_size]
-
-
-@modest
-@given(verse)
-def test_lines_are_the_text_cut_with_an_end_each(text):
-    tokenizer = WordTokenizer.train(text, 1)
-    lines = tokenizer.encode_lines(text)
-    assert all(line.dtype == np.int64 and line[-1] == tokenizer.eos_id for line in lines)
-    assert all((line[:-1] > tokenizer.eos_id).all() and len(line) > 1 for line in lines)
-    joined = np.concatenate([np.zeros(0, np.int64), *(line[:-1] for line in lines)])
-    assert np.array_equal(joined, tokenizer.encode(text))
+    spaced = tokenizer.decode(ids)
+    assert "".join(spaced.split()) == "".join(text.lower().split())
+    assert np.array_equal(tokenizer.encode(spaced), ids)
+    assert all(line.dtype == np.int64 and len(line) > 1 for line in lines)
+    expected = [line for line in map(tokenizer.encode, text.split("\n")) if len(line)]
+    assert [line.tolist() for line in lines] == [[*x, tokenizer.eos_id] for x in expected]
 
 
 def test_special_tokens_are_never_read_from_a_text():
@@ -142,21 +104,21 @@ def test_special_tokens_are_never_read_from_a_text():
     assert not {tokenizer.bos_id, tokenizer.eos_id} & set(tokenizer.encode("<s> </s>").tolist())
 
 
-def test_case_is_kept_on_request():
-    tokenizer = WordTokenizer.train("Now now NOW now Now", lowercase=False)
-    assert tokenizer.vocab[3:] == ("Now", "now")
-    assert tokenizer.encode("NOW Now").tolist() == [0, 3]
-
-
-def test_impossible_settings_are_refused():
-    with pytest.raises(ValueError, match="min_count must be at least 1, got 0"):
-        WordTokenizer.train("a", 0)
-    with pytest.raises(TypeError, match="min_count must be an integer, got nan"):
-        WordTokenizer.train("a", float("nan"))
-    with pytest.raises(ValueError, match="max_size must be at least 3, got 2"):
-        WordTokenizer.train("a", 1, max_size=2)
-    with pytest.raises(ValueError, match=r"starts with <unk>, <s>, </s>, got \('a',\)"):
-        WordTokenizer(["a"])
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: CharTokenizer("aba"), "'a' occurs more often"),
+        (lambda: WordTokenizer([UNKNOWN, START, END, "a", "a"]), "'a' occurs more often"),
+        (lambda: WordPieceTokenizer(["[UNK]", "a", "a"]), "'a' occurs more often"),
+        (lambda: WordTokenizer(["a"]), r"starts with <unk>, <s>, </s>, got \('a',\)"),
+        (lambda: WordTokenizer.train("a", 0), "min_count must be at least 1, got 0"),
+        (lambda: WordTokenizer.train("a", 1, max_size=2), "max_size must be at least 3, got 2"),
+        (lambda: WordPieceTokenizer(["a"]), r"vocabulary of 1 tokens lacks \[UNK\]"),
+    ],
+)
+def test_an_impossible_vocabulary_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
 
 
 def test_the_published_counts_of_the_word_vocabulary():
@@ -164,3 +126,111 @@ def test_the_published_counts_of_the_word_vocabulary():
     text = corpora.load("shakespeare").train
     assert len(set(words(text))) == 24_184
     assert WordTokenizer.train(text).vocab_size == 3 + 14_612
+
+
+# WordPiece
+
+# the five words of the Hugging Face course
+FIVE = {"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}
+letters = st.text("abc", min_size=1, max_size=12)
+vocabularies = st.sets(
+    st.builds(str.__add__, st.sampled_from(["", "##"]), st.text("abc", min_size=1, max_size=4))
+).map(lambda tokens: (UNK, *sorted(tokens)))
+
+
+def five(*merges: tuple[str, str]) -> dict[tuple[str, ...], int]:
+    counts = {characters(word): n for word, n in FIVE.items()}
+    for pair in merges:
+        counts = {join(tokens, pair): n for tokens, n in counts.items()}
+    return counts
+
+
+def best(counts, criterion="ratio"):
+    scores = pair_scores(counts, criterion)
+    return max(scores, key=scores.get)
+
+
+def test_the_ratio_by_hand_and_the_third_merge_is_not_the_one_that_the_course_prints():
+    scores = pair_scores(five())
+    assert scores["##g", "##s"] == 5 / (20 * 5)
+    assert scores["##u", "##g"] == 20 / (36 * 20)
+    assert scores["h", "##u"] == 15 / (15 * 36)
+    assert best(five()) == ("##g", "##s")
+    merged = five(("##g", "##s"), ("h", "##u"))
+    assert pair_scores(merged)["hu", "##g"] == pytest.approx(2 / 45)
+    assert pair_scores(merged)["hu", "##gs"] == pytest.approx(1 / 15)
+    assert best(merged) == ("hu", "##gs")
+
+
+def likelihood(counts):
+    """Of the text, in nats, if each token is drawn with its relative frequency."""
+    single = Counter()
+    for tokens, n in counts.items():
+        for token in tokens:
+            single[token] += n
+    return sum(n * math.log(n / single.total()) for n in single.values())
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.dictionaries(letters, st.integers(1, 50), min_size=1, max_size=6), st.data())
+def test_the_gain_is_the_change_of_the_likelihood(some_words, data):
+    counts = {characters(word): n for word, n in some_words.items()}
+    for _ in range(4):
+        scores = pair_scores(counts, "gain")
+        if not scores:
+            break
+        for pair, gain in scores.items():
+            joined = {join(tokens, pair): n for tokens, n in counts.items()}
+            assert gain == pytest.approx(likelihood(joined) - likelihood(counts), abs=1e-8)
+        pair = data.draw(st.sampled_from(sorted(scores)))
+        counts = {join(tokens, pair): n for tokens, n in counts.items()}
+
+
+def test_the_ratio_prefers_a_rare_pair_and_the_gain_a_common_one():
+    counts = {("z", "##z"): 1, ("t", "##h"): 90, ("t", "##o"): 10, ("s", "##h"): 10}
+    assert best(counts, "ratio") == ("z", "##z")
+    assert best(counts, "gain") == ("t", "##h")
+
+
+def test_a_pair_is_joined_from_left_to_right():
+    assert characters("baaa") == ("b", "##a", "##a", "##a")
+    assert join(characters("baaa"), ("##a", "##a")) == ("b", "##aa", "##a")
+    assert join(("h", "##u", "##g"), ("h", "##u")) == ("hu", "##g")
+    assert characters("") == join((), ("a", "##b")) == ()
+
+
+def test_training_wordpiece_by_hand():
+    text = " ".join(word for word, n in FIVE.items() for _ in range(n))
+    first = (UNK, "##g", "##n", "##s", "##u", "b", "h", "p")
+    tokenizer = WordPieceTokenizer.train(text, 2)  # then five pairs with ##u tie at 1/36
+    assert tokenizer.vocab == (*first, "##gs", "pu")
+    assert WordPieceTokenizer.train(text, 0).vocab == first
+    assert WordPieceTokenizer.train(text, 99).vocab_size == len(first) + 9  # nothing is left
+    assert WordPieceTokenizer.train("", 3).vocab == (UNK,)
+
+
+def test_the_longest_token_is_taken_from_the_left_or_the_word_is_unknown_as_a_whole():
+    tokenizer = WordPieceTokenizer((UNK, "a", "ab", "##b", "##c", "##bcd", "##cd"))
+    ids = tokenizer.encode("abcd abc a abd")
+    tokens = [tokenizer.vocab[i] for i in ids]
+    assert tokens == ["ab", "##cd", "ab", "##c", "a", UNK]  # never a + ##bcd, or ab + [UNK]
+    assert tokenizer.decode(ids) == "abcd abc a [UNK]"
+
+
+@settings(max_examples=200, deadline=None)
+@given(vocabularies, st.lists(letters, max_size=6))
+def test_wordpieces_are_those_of_tokenizers(vocab, some_words):
+    ids = {token: i for i, token in enumerate(vocab)}
+    theirs = models.WordPiece(ids, unk_token=UNK, max_input_chars_per_word=1000)
+    ours = WordPieceTokenizer(vocab)
+    expected = [token.id for word in some_words for token in theirs.tokenize(word)]
+    assert ours.encode(" ".join(some_words)).tolist() == expected
+    glue = decoders.WordPiece(prefix="##", cleanup=False)
+    assert ours.decode(expected) == glue.decode([vocab[i] for i in expected])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(max_size=60), st.sampled_from(["ratio", "gain"]), st.booleans())
+def test_the_words_of_the_training_text_come_back(text, criterion, lowercase):
+    tokenizer = WordPieceTokenizer.train(text, 5, criterion=criterion, lowercase=lowercase)
+    assert tokenizer.decode(tokenizer.encode(text)) == " ".join(words(text, lowercase=lowercase))

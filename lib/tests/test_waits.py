@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from functools import partial
 from itertools import islice
 
@@ -24,27 +25,16 @@ from unrolled.training.fit import FitConfig, fit, next_token_loss
 pytestmark = pytest.mark.cuda
 V, B, T, N_STEPS, N_NEW, LAYERS, EXPERTS = 31, 3, 11, 40, 17, 2, 5
 READ = "training/_runtime.py"  # all losses of 20 steps at once
-SMALL = dict(
-    vocab_size=V, d_model=14, n_layers=LAYERS, n_heads=7, d_ff=13, context_length=64
-)  # fmt: skip
+SMALL = dict(vocab_size=V, d_model=14, n_layers=LAYERS, n_heads=7, d_ff=13, context_length=64)
 
 
-@pytest.fixture
-def waits():
-    """Waits by line while a function runs, each a file and how often."""
+def waits(function) -> Counter:
+    """Waits while the function runs, by file of the library."""
     if "emulated" not in sys.modules:
         pytest.skip("a real GPU does not say which line waits")
-
-    def found(function) -> dict[str, int]:
-        with sys.modules["emulated"].Waits() as seen:
-            function()
-        by_file: dict[str, int] = {}
-        for line, n in seen.found.items():
-            file = line.partition(":")[0]
-            by_file[file] = by_file.get(file, 0) + n
-        return by_file
-
-    return found
+    with sys.modules["emulated"].Waits() as seen:
+        function()
+    return Counter(line.partition(":")[0] for line in seen.found.elements())
 
 
 def transformer(name="gpt2", **more):
@@ -76,70 +66,57 @@ def texts(kind="plain"):
             yield x[:, :-1], (y if kind == "ignored" else x[:, 1:])
 
 
-def on_gpu(array):
-    return torch.from_numpy(array).cuda()
-
-
 FITS = {  # the model, its batches, settings, and waits a step beside those for the losses
     "gpt2": (transformer, texts(), {}, {}),
     "gpt2, targets left out": (transformer, texts("ignored"), {}, {}),
     "gpt2, targets left out on the GPU": (transformer, texts("ignored"), {}, {}),
     "gpt2, two batches a step": (transformer, texts(), {"grad_accum_steps": 2}, {}),
-    "gpt2, chunks": (
-        transformer, texts(), {"loss": partial(next_token_loss, chunk_rows=8)}, {}
-    ),
+    "gpt2, chunks": (transformer, texts(), {"loss": partial(next_token_loss, chunk_rows=8)}, {}),
     "llama": (partial(transformer, "llama-7b", n_kv_heads=1), texts(), {}, {}),
     "lstm": (lambda: RecurrentLM(V, "lstm", embedding_dim=7, hidden_size=5), texts(), {}, {}),
     "state space": (lambda: SelectiveLM(V, d_model=14, n_layers=LAYERS), texts(), {}, {}),
     "four bits": (quantised, texts(), {}, {}),
     # each expert asks which tokens are its own, again in the backward pass
-    "mixture": (
-        mixture, texts(), {"loss": with_balance(next_token_loss)},
-        {"models/moe.py": 2 * LAYERS * EXPERTS},
-    ),
+    "mixture": (mixture, texts(), {"loss": with_balance(next_token_loss)},
+                {"models/moe.py": 2 * LAYERS * EXPERTS}),
     # the mask, and the lengths that the packed kernel wants on the CPU
-    "seq2seq, padded": (
-        lambda: Seq2Seq(V, V, embedding_dim=7, hidden_size=6), texts("pairs"), {},
-        {"models/recurrent.py": 3},
-    ),
+    "seq2seq, padded": (lambda: Seq2Seq(V, V, embedding_dim=7, hidden_size=6), texts("pairs"), {},
+                        {"models/recurrent.py": 3}),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", FITS)
-def test_a_fit_waits_once_in_twenty_steps_and_where_a_model_has_to(case, waits):
+def test_a_fit_waits_once_in_twenty_steps_and_where_a_model_has_to(case):
     make, source, options, more = FITS[case]
-    settings = {k: x for k, x in options.items() if k != "loss"}
+    settings = {"loss": next_token_loss} | options
+    loss = settings.pop("loss")
     config = FitConfig(n_steps=N_STEPS, lr=1e-3, precision="off", **settings)
-    loss = {k: x for k, x in options.items() if k == "loss"}
     model, once = make().cuda(), 0
     if "on the GPU" in case:  # the iterator remembers the inputs and targets of the first batch
-        source, once = [list(map(on_gpu, batch)) for batch in islice(source, N_STEPS)], 2
-    found = waits(lambda: fit(model, source, config, **loss))
+        once = 2
+        source = [[torch.from_numpy(x).cuda() for x in b] for b in islice(source, N_STEPS)]
+    found = waits(lambda: fit(model, source, config, loss=loss))
     assert found.pop(READ) <= N_STEPS // 20
     assert all(n <= more.get(file, 0) * N_STEPS + once for file, n in found.items()), found
 
 
 WRITERS = {  # waits a token
-    "greedy": ({"temperature": 0}, {"generation/reader.py": 1}),
-    "greedy, a stop": (
-        {"temperature": 0, "stop": 3}, {"generation/reader.py": 1, "generation/generate.py": 1}
-    ),
+    "greedy, a stop": (partial(generate, temperature=0, stop=3),
+                       {"generation/reader.py": 1, "generation/generate.py": 1}),
     # the logits to the CPU, where the token is drawn, and the token back
-    "drawn": ({"top_p": 0.9}, {"generation/reader.py": 1, "generation/samplers.py": 2}),
+    "drawn": (partial(generate, top_p=0.9),
+              {"generation/reader.py": 1, "generation/samplers.py": 2}),
+    # whether it has ended
+    "beam": (partial(beam_search, n_beams=2, stop=3),
+             {"generation/reader.py": 1, "generation/beam.py": 1}),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", WRITERS)
-def test_a_token_waits_for_its_logits_its_draw_and_its_stops(case, waits):
-    options, allowed = WRITERS[case]
+def test_a_token_waits_for_its_logits_its_draw_and_its_stops(case):
+    write, allowed = WRITERS[case]
     prompt, model = torch.zeros(B, 2, dtype=torch.long, device="cuda"), transformer().cuda()
-    found = waits(lambda: generate(model, prompt, N_NEW, **options))
+    found = waits(lambda: write(model, prompt, N_NEW))
     once = 2  # lengths and stops are brought to the device
+    assert found.keys() >= allowed.keys()
     assert all(n <= allowed.get(file, 0) * N_NEW + once for file, n in found.items()), found
-
-
-def test_a_beam_waits_for_its_logits_and_for_whether_it_has_ended(waits):
-    prompt, model = torch.zeros(B, 2, dtype=torch.long, device="cuda"), transformer().cuda()
-    found = waits(lambda: beam_search(model, prompt, N_NEW, n_beams=2, stop=3))
-    once = 2  # the stops to the device, and the longest length back
-    assert found == {"generation/reader.py": N_NEW, "generation/beam.py": N_NEW + once}

@@ -1,81 +1,60 @@
-"""The check of hidden units passes different ones, and names the dead, the stuck and the equal."""
+"""Checks of a network's state pass what is alive and even, and name units that are not, losses of
+the start that are too sure, and experts that starve."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import pytest
 import torch
-from unrolled_book.behaviour import BehaviourError, check_units
-from unrolled_book.depth import Stack
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from unrolled.models.moe import MixtureOfExperts
+from unrolled_book.behaviour import BehaviourError, check_experts, check_initial_loss, check_units
+
+# check_units
 
 N, H = 11, 5
 HIDDEN = np.random.default_rng(0).normal(size=(N, H))
+RELU = np.maximum(HIDDEN, 0) * [1, 1, 0, 1, 0]
+MANY = np.random.default_rng(2).normal(size=(50, 3000))
+ALMOST = HIDDEN[:, [0]] + 1e-3 * (np.arange(N) == 4)[:, None]
+
+
+def with_unit(i, values, hidden=HIDDEN):
+    return np.concatenate([hidden[:, :i], values + 0 * hidden[:, [i]], hidden[:, i + 1 :]], 1)
 
 
 @pytest.mark.parametrize("make", [np.array, torch.tensor], ids=["numpy", "torch"])
-def test_different_units_pass(make):
-    assert check_units(make(HIDDEN)) is None
-    assert check_units(make(HIDDEN.astype("float32"))) is None
+def test_different_units_pass_and_some_may_be_dead(make):
+    check_units(make(HIDDEN))
+    check_units(make(HIDDEN.astype("float32")))
+    check_units(make(with_unit(1, ALMOST)))
+    check_units(make(RELU), dead=0.4)
 
 
-def test_a_dead_relu_is_named():
-    hidden = np.maximum(HIDDEN, 0) * [1, 1, 0, 1, 0]
-    with pytest.raises(BehaviourError, match=r"unit 2 gives 0 for all 11 inputs \(2 of 5.*Dead"):
-        check_units(hidden)
-
-
-def test_a_saturated_unit_is_told_from_one_without_weights():
-    hidden = HIDDEN.copy()
-    hidden[:, 3] = 1 - 1e-12
-    with pytest.raises(BehaviourError, match=r"unit 3 gives 1 .*Saturated"):
-        check_units(hidden)
-    hidden[:, 3] = 0.5
-    with pytest.raises(BehaviourError, match=r"unit 3 gives 0.5 .*all zero"):
-        check_units(hidden)
-
-
-def test_equal_units_are_counted_once():
-    hidden = HIDDEN[:, [0, 1, 0, 1, 0]]
-    with pytest.raises(BehaviourError, match=r"units 0 and 2 .* 5 units do the work of 2\b"):
-        check_units(hidden)
-
-
-def test_units_that_are_almost_equal_are_different():
-    hidden = HIDDEN.copy()
-    hidden[:, 1] = hidden[:, 0] + 1e-3 * (np.arange(N) == 4)
-    check_units(hidden)
-    with pytest.raises(BehaviourError, match="units 0 and 1"):
-        check_units(hidden, tolerance=1e-2)
-
-
-def test_a_stack_whose_weights_start_equal_is_refused_after_training_too():
-    stack = Stack(H, 2, activation="tanh")
-    for layer in stack.layers:
-        torch.nn.init.constant_(layer.weight, 0.1)
-        torch.nn.init.zeros_(layer.bias)
-    optimizer = torch.optim.Adam(stack.parameters(), lr=1e-2)
-    x = torch.tensor(HIDDEN, dtype=torch.float32)
-    for _ in range(5):
-        optimizer.zero_grad()
-        stack(x).square().mean().backward()
-        optimizer.step()
-    with pytest.raises(BehaviourError, match="do the work of 1"):
-        check_units(stack.states(x)[1])
-
-
-def test_a_small_share_of_dead_units_can_be_allowed():
-    hidden = np.maximum(HIDDEN, 0) * [1, 1, 0, 1, 0]
-    check_units(hidden, dead=0.4)
-    with pytest.raises(BehaviourError, match=r"unit 2 gives 0 .*\(2 of 5"):
-        check_units(hidden, dead=0.39)
-    hidden[:, 3] = 0.5
-    with pytest.raises(BehaviourError, match=r"unit 3 gives 0.5 .*\(1 of 5"):
-        check_units(hidden, dead=0.4)
-    hidden[:, 3] = hidden[:, 1]
-    with pytest.raises(BehaviourError, match=r"units 1 and 3 .* 3 units do the work of 2\b"):
-        check_units(hidden, dead=0.4)
-    with pytest.raises(ValueError, match="dead must be at least 0 and at most 1"):
-        check_units(hidden, dead=2)
+@pytest.mark.parametrize(
+    ("hidden", "options", "message"),
+    [
+        (RELU, {}, r"unit 2 gives 0 for all 11 inputs \(2 of 5.*Dead"),
+        (RELU, {"dead": 0.39}, r"unit 2 gives 0 .*\(2 of 5"),
+        (with_unit(3, 0.5, RELU), {"dead": 0.4}, r"unit 3 gives 0.5 .*\(1 of 5"),
+        (with_unit(3, RELU[:, [1]], RELU), {"dead": 0.4}, "units 1 and 3 .* 3 units do .* of 2\\b"),
+        (with_unit(4, 0.3, RELU), {}, r"unit 2 .*Dead"),
+        (with_unit(3, 1 - 1e-12), {}, r"unit 3 gives 1 .*Saturated"),
+        (with_unit(3, 0.5), {}, r"unit 3 gives 0.5 .*all zero"),
+        (HIDDEN[:, [0, 1, 0, 1, 0]], {}, r"units 0 and 2 .* 5 units do the work of 2\b"),
+        (with_unit(1, ALMOST), {"tolerance": 1e-2}, "units 0 and 1"),
+        (with_unit(2999, MANY[:, [1000]], MANY), {}, "units 1000 and 2999"),  # in seconds
+        (with_unit(3, np.nan), {}, "unit 3 holds NaN"),
+        (with_unit(3, -np.inf), {}, "unit 3 holds inf"),
+    ],
+)
+def test_the_first_unit_that_is_dead_stuck_or_a_twin_is_named(hidden, options, message):
+    with pytest.raises(BehaviourError, match=message):
+        check_units(hidden, **options)
 
 
 @pytest.mark.parametrize("size", [1e-4, 1.0, 1e4])
@@ -91,31 +70,113 @@ def test_the_size_of_the_layer_does_not_matter(size):
         check_units(hidden.astype("float32"))
 
 
-def test_the_reason_given_is_that_of_the_unit_named():
-    hidden = np.maximum(HIDDEN, 0)
-    hidden[:, 2], hidden[:, 4] = 0, 0.3
-    with pytest.raises(BehaviourError, match=r"unit 2 .*Dead"):
-        check_units(hidden)
+# check_initial_loss
+
+V = 11
+TARGETS = np.random.default_rng(0).integers(0, V, (7, 5))
+NOISE = np.random.default_rng(1).normal(size=(7, 5, V))
+EVEN, MASKED = np.zeros((2, V)), np.where(np.arange(V) == 4, -np.inf, np.zeros((2, V)))
+UNEVEN = np.array([[-1.0, 0.0]])  # loss of the first: ln(1 + e) = 1.31 against ln 2 = 0.69
 
 
-def test_thousands_of_units_are_compared_in_seconds():
-    hidden = np.random.default_rng(2).normal(size=(50, 3000))
-    hidden[:, 2999] = hidden[:, 1000]
-    with pytest.raises(BehaviourError, match="units 1000 and 2999"):
-        check_units(hidden)
+def test_an_even_guess_passes():
+    check_initial_loss(0.0 * NOISE, TARGETS)
+    check_initial_loss(torch.tensor(0.3 * NOISE), torch.tensor(TARGETS))
+    check_initial_loss(np.full(V, -math.log(V)), np.array(3))  # log-probabilities, a single row
+    check_initial_loss(MASKED, [0, 1])  # no target needs the masked answer
+    check_initial_loss(UNEVEN, [0], tolerance=0.9)
+    rng = np.random.default_rng(1)
+    for _ in range(200):  # few targets
+        check_initial_loss(0.3 * rng.normal(size=(32, 2)), rng.integers(0, 2, 32))
 
 
-def test_nan_and_what_cannot_be_judged_are_refused():
-    hidden = HIDDEN.copy()
-    hidden[4, 3] = np.nan
-    with pytest.raises(BehaviourError, match="unit 3 holds NaN"):
-        check_units(hidden)
-    hidden[4, 3] = -np.inf
-    with pytest.raises(BehaviourError, match="unit 3 holds inf"):
-        check_units(hidden)
-    with pytest.raises(ValueError, match=r"\(1, 5\)"):
-        check_units(HIDDEN[:1])
-    with pytest.raises(ValueError, match=r"\(11,\)"):
-        check_units(HIDDEN[:, 0])
-    with pytest.raises(TypeError, match="floats"):
-        check_units(np.ones((3, 2), dtype=int))
+@given(st.floats(-1e300, 1e300))
+@settings(max_examples=30, deadline=None)
+def test_a_constant_added_to_the_logits_changes_nothing(constant):
+    check_initial_loss(np.full((1, V), constant), [0])
+
+
+def test_large_logits_are_refused_with_both_losses():
+    logits = torch.tensor(20.0 * NOISE)
+    loss = nn.functional.cross_entropy(logits.flatten(0, 1), torch.tensor(TARGETS).flatten())
+    spread = logits.std(-1, correction=0).mean()
+    says = rf"is {loss:.3g} nats.*ln 11 = 2\.4.* an example spread by {spread:.3g}: .* too large"
+    with pytest.raises(BehaviourError, match=says):
+        check_initial_loss(logits, TARGETS)
+
+
+# check_experts
+
+E = 5
+
+
+def choices(*counts: int) -> np.ndarray:
+    """Top-1 choices, (N, 1), with so many of each expert."""
+    return np.repeat(np.arange(len(counts)), counts)[:, None]
+
+
+FIRST = np.zeros((500, 1), dtype=int)
+
+
+def test_a_load_passes_from_the_share_on_that_is_asked_for():
+    check_experts(choices(*[200] * E), E)
+    check_experts(torch.from_numpy(choices(*[200] * E)), E, share=1)
+    check_experts(choices(20, 250, 250, 240, 240), E)  # an even load has 200 of each
+    second = np.tile(np.arange(1, E), 125)[:, None]
+    check_experts(np.concatenate([FIRST, second], axis=1), E)  # all choices of a token count
+
+
+def test_a_router_at_its_start_passes_and_one_with_a_large_bias_does_not():
+    layer, x = MixtureOfExperts(7, 3, n_experts=E, top_k=2), torch.randn(2000, 7)
+    check_experts(layer.route(x).experts, E)
+    with pytest.raises(BehaviourError, match="of 5 experts get less"):
+        check_experts(layer.route(x + 30 * layer.router.weight[0].sign()).experts, E)
+
+
+# what is wrong in a start or a load, and what cannot be judged
+
+
+@pytest.mark.parametrize(
+    ("check", "given", "options", "error", "message"),
+    [
+        (check_initial_loss, (3.0 * np.eye(V)[TARGETS], TARGETS), {}, BehaviourError, "Does the m"),
+        (check_initial_loss, (UNEVEN, [0]), {"tolerance": 0.8}, BehaviourError, "too large"),
+        (check_initial_loss, ([[0.0, 8.0], [0.0, 0.0]], [0, 0]), {}, BehaviourError, "too large"),
+        (check_initial_loss, (MASKED, [0, 4]), {}, BehaviourError, "NaN or an infinite"),
+        (check_initial_loss, (-MASKED, [0, 1]), {}, BehaviourError, "NaN or an infinite"),
+        (check_initial_loss, (EVEN + np.nan, [0, 1]), {}, BehaviourError, "NaN or an infinite"),
+        (check_initial_loss, (EVEN, [0, 1]), {"tolerance": np.nan}, ValueError, "at least 0"),
+        (check_initial_loss, (EVEN, [0, 1]), {"tolerance": -0.1}, ValueError, "at least 0"),
+        (check_initial_loss, (EVEN, [0, 1]), {"tolerance": np.inf}, ValueError, "finite"),
+        (check_initial_loss, (EVEN.astype(int), [0, 1]), {}, TypeError, "int64"),
+        (check_initial_loss, (EVEN, [0.0, 1.0]), {}, TypeError, "float64"),
+        (check_initial_loss, (EVEN, [0]), {}, ValueError, r"\(2, 11\) and \(1,\)"),
+        (check_initial_loss, (EVEN, [[0], [1]]), {}, ValueError, r"\(2, 1\)"),
+        (check_initial_loss, (EVEN[:0], TARGETS[:0, 0]), {}, ValueError, r"\(0, 11\)"),
+        (check_initial_loss, (EVEN[:, :1], [0, 0]), {}, ValueError, "there are 1 logits"),
+        (check_initial_loss, (EVEN, [0, V]), {}, ValueError, "0 … 11"),
+        (check_initial_loss, (EVEN, [-1, 0]), {}, ValueError, "-1 … 0"),
+        (
+            *(check_experts, (choices(0, 0, 500, 0, 500), E), {}, BehaviourError),
+            "expert 0 gets 0 %.*each 20 %: 3 of 5.*worth 2 exp",
+        ),
+        (check_experts, (choices(19, 250, 250, 240, 241), E), {}, BehaviourError, "0 gets 1.9 %"),
+        (check_experts, (FIRST, E), {}, BehaviourError, "worth 1 experts"),
+        (check_experts, (FIRST[:45], E), {}, ValueError, "45 .* to judge 5 experts: take 150"),
+        (check_experts, (FIRST * 1.0, E), {}, TypeError, "integers, got float64"),
+        (check_experts, (FIRST[:, 0], E), {}, ValueError, r"shape \(N, k\)"),
+        (check_experts, (FIRST[:0], E), {}, ValueError, r"shape \(N, k\)"),
+        (check_experts, (FIRST + E, E), {}, ValueError, "5 … 5, and there are 5"),
+        (check_experts, (FIRST - 1, E), {}, ValueError, "-1 … -1"),
+        (check_experts, (FIRST[:, [0, 0]], E), {}, ValueError, "twice"),
+        (check_experts, (FIRST, E), {"share": 0}, ValueError, "share"),
+        (check_experts, (FIRST, 1), {}, ValueError, "n_experts"),
+        (check_units, (RELU,), {"dead": 2}, ValueError, "dead must be at least 0 and at most 1"),
+        (check_units, (HIDDEN[:1],), {}, ValueError, r"\(1, 5\)"),
+        (check_units, (HIDDEN[:, 0],), {}, ValueError, r"\(11,\)"),
+        (check_units, (HIDDEN.astype(int),), {}, TypeError, "floats"),
+    ],
+)
+def test_what_is_wrong_or_cannot_be_judged_is_refused(check, given, options, error, message):
+    with pytest.raises(error, match=message):
+        check(*given, **options)

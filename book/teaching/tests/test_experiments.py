@@ -1,32 +1,243 @@
-"""The recorded experiments: found by name, refused by a wrong one, written as records."""
+"""The recorded experiments: found by name, run small, and written as records."""
 
 from __future__ import annotations
 
 import inspect
+import json
+import math
 import re
-from inspect import signature
+from dataclasses import replace
+from functools import cache, partial, reduce
+from itertools import product
 
+import numpy as np
 import pytest
+import torch
+from unrolled.data import corpora
+from unrolled.data.tokens import CharTokenizer
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
 from unrolled_book.experiments import __main__ as command
-from unrolled_book.experiments import record, trained
+from unrolled_book.experiments import (
+    c05_vectors,
+    c06_depth,
+    c08_steps,
+    c11_parentheses,
+    c13_seq2seq,
+    c18_depth,
+    c19_translation,
+    c20_authors,
+    c21_writing,
+    c22_times,
+    c23_precision,
+    c23_shards,
+    c24_contamination,
+    c24_instructions,
+    record,
+    trained,
+)
+from unrolled_book.experiments._common import seeded
+
+
+def each(*values) -> list[tuple]:
+    return [*product(*values)]
+
+
+def tiny(seed: int = 0, **changes) -> TransformerLM:
+    sizes = {"vocab_size": 7, "d_model": 10, "n_layers": 1, "n_heads": 2, "context_length": 11}
+    with seeded(seed):
+        return TransformerLM(TransformerConfig(**sizes | changes)).eval()
+
+
+def frequent(corpus=c05_vectors.CORPUS, text=c05_vectors.text):
+    """The first words of a text, and the frequent ones only; all PROBES are among them."""
+    vocab, tokens = text(corpus)
+    return vocab[:750], np.where(tokens < 750, tokens, -1)[:20_000]
+
+
+N_CHARACTERS = CharTokenizer.train(corpora.load("shakespeare").train).vocab_size
+QUICK = {"n_epochs": 1, "batch_size": 20_000, "negatives": 2}
+# An experiment: the options of a run that takes a moment, names of its module for that run, where
+# the result has its rows, what tells them apart, and that of all of them in order.
+RUNS = {
+    "c04_context": (
+        dict(names=["austen"], merges=(0, 7), orders=(1, 3)), {"TRAIN_BYTES": 20_000},
+        "runs", "merges order split", each((0, 7), (1, 3), ("valid", "test"))),
+    "c05_vectors": (
+        dict(seeds=(0, 3), widths=(2,), skipgram=replace(c05_vectors.SKIPGRAM, **QUICK),
+             linked=replace(c05_vectors.LINK, **QUICK)),
+        {"text": frequent, "BANDS": ((0, 100), (100, 750)), "LONGER": 2},
+        "link", "width seed", each((2,), (0, 3))),
+    "c06_depth": (
+        dict(arms=(c06_depth.Arm(depth=2, residual=False),
+                   c06_depth.Arm(depth=3, residual=True, start="small")), seeds=(0, 3), n_steps=2),
+        {"LRS": (1e-3, 1e-2), "LONG": 7}, "runs", "depth seed", each((2, 3), (0, 3))),
+    "c08_steps": (
+        dict(seeds=(0, 3), n_steps=2, n_rates=2), {},
+        "runs", "optimizer schedule seed", each(c08_steps.OPTIMIZERS, c08_steps.SCHEDULES, (0, 3))),
+    "c10_tickets": (
+        dict(starts=("default", "identity"), delays=(0, 2), lrs=(1e-3, 1e-2), seeds=(3, 5),
+             n_steps=2), {}, "rows", "start delay", each(("default", "identity"), (0, 2))),
+    "c11_parentheses": (
+        dict(arms=(c11_parentheses.Arm(seeds=(0, 1), models=("Elman", "LSTM")),
+                   c11_parentheses.Arm(negatives=("deep",), seeds=(2,), keep=0.5)),
+             n_steps=2, pairs=(2, 4), beyond=(5, 6), n_held_out=4), {}, "runs", "arm seed model",
+        each((1,), (2,), c11_parentheses.MAIN) + each((0,), (0, 1), ("Elman", "LSTM"))),
+    "c13_seq2seq": (
+        dict(arms=(c13_seq2seq.Arm(name="a", attention=None, n_steps=1),
+                   c13_seq2seq.Arm(name="b", attention="dot", n_steps=2)), seeds=(0, 4)),
+        {"PER_LENGTH": 2, "N_SWAPS": 3,
+         "rates": lambda: [{"arm": name, "rates": [{"lr": 0.1, "wrong": 9}, {"lr": lr, "wrong": 8}]}
+                           for name, lr in (("without", 0.01), ("with", 0.02))]},
+        "runs", "arm n_steps seed", each("a", (1,), (0, 4)) + each("b", (2,), (0, 4))),
+    "c16_heads": (
+        dict(heads=(1, 2), questions=(1, 2), readouts=("hidden",), seeds=(3,), n_steps=2), {},
+        "readers", "questions heads", each((1, 2), (1, 2))),
+    "c16_ablation": (
+        dict(seeds=(0, 1), n_steps=2, n_characters=64),
+        {"WINDOW": 24, "language_model":
+             lambda size, seed: tiny(seed, vocab_size=size, context_length=24)},
+        "models", "seed", each((0, 1))),
+    "c16_line_ends": (
+        dict(seeds=(3, 5), n_steps=2),
+        {"N_WINDOWS": 30, "N_PLACES": 5,
+         "trained.load": lambda name: tiny(vocab_size=N_CHARACTERS, context_length=96),
+         "c16_ablation.language_model":
+             lambda size, seed: tiny(seed, vocab_size=size, context_length=96)},
+        "small", "seed", each((3, 5))),
+    "c17_extrapolation": (
+        dict(schemes=("learned", "relative, 128", "rotary"), seeds=(3, 5), n_steps=2,
+             train_length=16, lengths=(32, 48), n_windows=5, reaches=(33, 48)),
+        {}, "rows", "scheme train_length",
+        [("learned", 16), ("relative, 128", 16), ("rotary", 16), ("rotary, trained at 48", 48)]),
+    "c18_depth": (
+        dict(arms=(c18_depth.Arm(place="pre", depth=1, lr=1e-3, warmup=0),
+                   c18_depth.Arm(place="post", depth=2, lr=1e-2, warmup=5, activation="swiglu")),
+             seeds=(0, 3), n_steps=3), {"EVERY": 2}, "runs", "place depth updates seed",
+        each(["pre"], [1], [3], (0, 3)) + each(["post"], [2], [3], (0, 3))),
+    "c19_translation": (
+        dict(arms=[c19_translation.Arm(name="a", n_layers=0, lrs=(1e-3,)),
+                   c19_translation.Arm(name="b", n_layers=1, lrs=(1e-9, 1e-3))],
+             seeds=(0, 4), n_steps=3, n_longer=2),
+        {"PER_LENGTH": 2, "BATCH_SIZE": 4, "DIGITS": (2, 12), "mixed": lambda: (345, 12_345)},
+        "runs", "arm seed", each("ab", (0, 4))),
+    "c20_authors": (
+        dict(n_labelled=(2, 6), seeds=(0, 1, 2), lrs=(1e-3, 1e-2), n_steps=2, n_test=20),
+        {"trained.load": lambda name: tiny(vocab_size=N_CHARACTERS, context_length=101)},
+        "rows", "n_labelled kind", each((2, 6), (*c20_authors.KINDS, c20_authors.COUNTING))),
+    "c21_writing": (
+        dict(seeds=(0, 3), n_texts=2),
+        {"trained.load": lambda name: tiny(vocab_size=N_CHARACTERS, context_length=160)},
+        "rows", "seed method", each((0, 3), c21_writing.METHODS)),
+    "c21_mode": (
+        dict(n_lines=2, beams=(1, 2), max_reads=20),
+        {"trained.load": lambda name: tiny(vocab_size=N_CHARACTERS, context_length=160)},
+        "rows", "", [(), ()]),
+    "c22_times": (
+        dict(lengths=(8, 16), widths=(4, 8), seeds=(0, 5)),
+        {"seconds": lambda kind, n, d, seed: n * d**2 * 1e-9}, "rows", "seed kind length width",
+        [(*at, *n) for at in each((0, 5), c22_times.KINDS) for n in ((8, 4), (16, 4), (8, 8))]),
+    "c23_shards": (
+        dict(seeds=(4,), lrs=(1e-3,), n_steps=2, n_valid=30), {"N_LOOKS": 2},
+        "rows", "arm", [(name,) for name, *_ in c23_shards.ARMS]),
+    "c23_precision": (
+        dict(seeds=(1, 2), lrs=(1e-9, 1e-3), n_steps=2, n_valid=30), {},
+        "rows", "kind seed", each(c23_precision.KINDS, (1, 2))),
+    "c24_countable": (
+        dict(seeds=(3,), betas=(0.5,), lrs=(1e-3,), steps=(0, 2, 4)), {},
+        "tuning", "beta step", each((0.5, None), (0, 2, 4))),
+    "c24_instructions": (
+        dict(seeds=(0,), n_steps=1, lrs=(1e-3,), n_asked=1),
+        {"N_NEW": 5, "text_nats": partial(c24_instructions.text_nats, n=2)},
+        "rows", "targets", each(("base", *c24_instructions.TARGETS))),
+    "c24_contamination": (
+        dict(which=(2,), n_train=50_000), {}, "rows", "copy", each(c24_contamination.COPIES)),
+    "c24b_recall": (
+        dict(seeds=(0,), lrs=(1e-9, 5e-3), n_steps=3, search_steps=2, n_tables=3, pairs=(1, 2),
+             arms=("attention", "fixed 8")), {}, "rows", "arm", each(("attention", "fixed 8"))),
+    "c24b_length": (
+        dict(seeds=(0,), lrs=(1e-9, 5e-3), n_steps=3, search_steps=2, n_texts=2, lengths=(64, 80),
+             arms=("selective",)), {}, "rows", "arm", [("selective",)]),
+    "c24b_digits": (
+        dict(seeds=(0,), lrs=(5e-3,), n_steps=2, arms=("convolution",)), {},
+        "rows", "arm split", each(("convolution",), ("random", "contiguous"))),
+    "c24b_experts": (
+        dict(seeds=(0,), lrs=(1e-9, 5e-3), n_steps=4, n_windows=3, arms=("experts, balanced",)), {},
+        "rows", "arm", [("experts, balanced",)]),
+}  # fmt: skip
+USE_TORCHS_GENERATOR = {
+    "c17_extrapolation", "c20_authors", "c24_countable", "c24_instructions",
+    "c24b_recall", "c24b_length", "c24b_digits", "c24b_experts",
+}  # fmt: skip
+REPEATED = ("c10_tickets", "c11_parentheses", "c18_depth")  # the quickest of those without a clock
+
+
+@cache
+def small(name: str) -> dict:
+    """The result of the run in RUNS, as JSON gives it back."""
+    given, constants, *_ = RUNS[name]
+    module, before = command.module(name), torch.get_rng_state()
+    with pytest.MonkeyPatch.context() as patch:
+        for place, value in constants.items():
+            *parts, name_there = place.split(".")
+            patch.setattr(reduce(getattr, parts, module), name_there, value)
+        result = module.run(**given)
+    same = torch.equal(torch.get_rng_state(), before)
+    assert same == (name not in USE_TORCHS_GENERATOR), "torch's generator"
+    return json.loads(json.dumps(result, allow_nan=False))
+
+
+def searches(tree):
+    """Every search over learning rates, a list of {"lr", loss}, in a tree of JSON."""
+    branches = [*tree.values()] if isinstance(tree, dict) else tree
+    if not isinstance(branches, list):
+        return
+    if branches and all(isinstance(b, dict) and "lr" in b and len(b) == 2 for b in branches):
+        yield branches
+    else:
+        for branch in branches:
+            yield from searches(branch)
+
+
+def best(search: list[dict]) -> float:
+    (name,) = set(search[0]) - {"lr"}
+    sign = -1 if name == "accuracy" else 1
+    return min(search, key=lambda f: math.inf if f[name] is None else sign * f[name])["lr"]
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_result_has_a_row_for_each_setting_at_its_best_rate_and_can_be_recorded(name, tmp_path):
+    *_, where, keys, expected = RUNS[name]
+    result = small(name)
+    record.save(name, **result, seconds=1.0, folder=tmp_path)
+    assert record.load(name, tmp_path)["metrics"] == result["metrics"]
+    rows = result["metrics"][where]
+    assert [tuple(row[key] for key in keys.split()) for row in rows] == expected
+    rates = [best(search) for search in searches(result["config"])]
+    if rates and "lr" in rows[0]:
+        by_row = [lr for lr in rates for _ in result["seeds"]]
+        assert [row["lr"] for row in rows] == by_row[: len(rows)]
+    elif rates:
+        assert [*result["config"]["lr"].values()] == rates
+    assert name not in REPEATED or small.__wrapped__(name) == result
 
 
 @pytest.mark.parametrize("name", command.names())
-def test_an_experiment_has_a_run_that_needs_no_argument_and_says_how_long_it_takes(name):
+def test_an_experiment_needs_no_argument_says_how_long_it_takes_and_names_what_it_reads(name):
     module = command.module(name)
-    required = [p for p in signature(module.run).parameters.values() if p.default is p.empty]
-    assert not [p for p in required if p.kind is not p.VAR_KEYWORD]
+    for parameter in inspect.signature(module.run).parameters.values():
+        assert parameter.default is not parameter.empty or parameter.kind is parameter.VAR_KEYWORD
     assert "second" in module.__doc__ or "minute" in module.__doc__
+    read = re.findall(r"(?:trained|record)\.load\(\"(\w+)\"", inspect.getsource(module))
+    assert set(read) - {name} <= set(getattr(module, "NEEDS", ())) <= set(command.names())
 
 
-def test_helpers_are_no_experiments():
-    assert not any(name.startswith("_") for name in command.names())
-
-
-def test_every_record_has_an_experiment_that_makes_it_again():
+def test_every_record_has_an_experiment_that_makes_it_again_after_those_it_needs():
     assert set(record.names()) <= set(command.names())
+    order = command.in_order(list(command.names()))
+    assert sorted(order) == sorted(command.names())
+    assert order.index("ladder_transformer") < order.index("c20_authors")
+    assert command.in_order(["c20_authors"]) == ["c20_authors"]
 
 
 @pytest.mark.parametrize("arguments", [[], ["ladder_ngrams"], ["ladder_ngram", "nonsense"]])
@@ -37,44 +248,19 @@ def test_an_unknown_experiment_is_refused_with_the_known_ones(arguments, capsys)
     assert all(f"no experiment {a}" in message for a in arguments[-1:])
 
 
-def test_an_experiment_runs_after_those_it_needs():
-    order = command.in_order(list(command.names()))
-    assert sorted(order) == sorted(command.names())
-    assert order.index("ladder_transformer") < order.index("c20_authors")
-    assert command.in_order(["c20_authors"]) == ["c20_authors"]
-
-
-@pytest.mark.parametrize("name", command.names())
-def test_what_an_experiment_reads_of_others_it_needs(name):
-    module = command.module(name)
-    read = re.findall(r"(?:trained|record)\.load\(\"(\w+)\"", inspect.getsource(module))
-    assert set(read) - {name} <= set(getattr(module, "NEEDS", ())) <= set(command.names())
-
-
-def test_a_model_is_saved_and_its_checksum_recorded(monkeypatch, tmp_path, capsys):
-    result = {"config": {}, "seeds": [0], "metrics": {"a": 1}, "model": tiny()}
-    monkeypatch.setattr(command.module("ladder_transformer"), "run", lambda: result)
-    monkeypatch.setattr(
-        record, "RESULTS", tmp_path / "book/teaching/unrolled_book/experiments/results"
-    )
+def test_what_run_returns_is_recorded_and_a_model_with_its_checksum(monkeypatch, tmp_path, capsys):
+    fields, model = {"config": {"a": 2}, "seeds": [5], "metrics": {"a": 1}}, tiny()
+    monkeypatch.setattr(command.module("ladder_ngram"), "run", lambda: dict(fields))
+    with_model = fields | {"model": model}
+    monkeypatch.setattr(command.module("ladder_transformer"), "run", lambda: with_model)
+    results = tmp_path / "book/teaching/unrolled_book/experiments/results"
+    monkeypatch.setattr(record, "RESULTS", results)
     (tmp_path / "chapters").mkdir()
     (tmp_path / "lib/unrolled").mkdir(parents=True)
-    assert command.main(["ladder_transformer"]) == 0
-    assert trained.load("ladder_transformer").config == tiny().config
-    assert "ladder_transformer.json" in capsys.readouterr().out
-
-
-def tiny() -> TransformerLM:
-    sizes = {"vocab_size": 7, "d_model": 10, "n_layers": 2, "n_heads": 5, "context_length": 11}
-    return TransformerLM(TransformerConfig(**sizes))
-
-
-def test_what_run_returns_is_recorded_under_the_module_s_name(monkeypatch, capsys):
-    module = command.module("ladder_ngram")
-    saved = {}
-    monkeypatch.setattr(module, "run", lambda: {"config": {}, "seeds": [], "metrics": {"a": 1}})
-    monkeypatch.setattr(record, "save", lambda name, **fields: saved.update({name: fields}))
-    assert command.main(["ladder_ngram"]) == 0
-    assert saved["ladder_ngram"].pop("seconds") >= 0
-    assert saved == {"ladder_ngram": {"config": {}, "seeds": [], "metrics": {"a": 1}}}
-    assert "recorded" in capsys.readouterr().out
+    assert command.main(["ladder_ngram", "ladder_transformer"]) == 0
+    for name in ("ladder_ngram", "ladder_transformer"):
+        found = record.load(name)
+        assert fields.items() <= found.items()
+        assert ("weights_sha256" in found) == (name == "ladder_transformer")
+    assert trained.load("ladder_transformer").config == model.config
+    assert capsys.readouterr().out.count("recorded in") == 2

@@ -9,9 +9,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_experiments import best
 from torch.nn import functional as F
 from unrolled_book.experiments import _c08_words as shared
-from unrolled_book.experiments import c08_context, c08_longer, c08_unseen, record
+from unrolled_book.experiments import c08_longer, c08_steps, c08_unseen, record
 from unrolled_book.experiments._c08_words import Net, fresh, log_probs, train, words
 
 
@@ -28,40 +29,20 @@ def _few_words(short_texts):
 
 @pytest.fixture(scope="module")
 def unseen():
-    torch.manual_seed(3)
-    expected = torch.rand(2)
-    torch.manual_seed(3)
+    before = torch.get_rng_state()
     result = c08_unseen.run(seeds=(3, 5), lrs=(1e-3, 1e-2), n_steps=9)
-    assert torch.equal(torch.rand(2), expected), "torch's generator was used"
+    assert torch.equal(torch.get_rng_state(), before), "torch's generator was used"
     return json.loads(json.dumps(result, allow_nan=False))
 
 
-def test_every_model_has_a_row_for_every_seed(unseen, tmp_path):
+def test_every_model_has_a_row_for_every_seed_at_the_rate_that_was_searched(unseen, tmp_path):
     rows = unseen["metrics"]["rows"]
-    names = [
-        *c08_unseen.NETS,
-        *(f"{kind} {n}" for n in c08_unseen.NETS for kind in ("half", "tuned")),
-    ]
-    expected = {("kneser-ney", None)} | {(n, s) for n in [*names, "two nets"] for s in (3, 5)}
-    assert {(row["model"], row["seed"]) for row in rows} == expected
-    assert len(rows) == len(expected)
+    kinds = [f"{kind}{name}" for kind in ("", "half ", "tuned ") for name in c08_unseen.NETS]
+    expected = [("kneser-ney", None)] + [(n, s) for n in [*kinds, "two nets"] for s in (3, 5)]
+    assert sorted(map(str, ((r["model"], r["seed"]) for r in rows))) == sorted(map(str, expected))
     record.save("c08_unseen", **unseen, seconds=1.0, folder=tmp_path)
-
-
-def test_rates_are_those_that_the_searches_found(unseen):
-    nets, searches = unseen["config"]["nets"], unseen["config"]["search"]
-    for name, net in nets.items():
-        assert net["lr"] == min(searches[name], key=lambda f: f["valid_perplexity"])["lr"]
-
-
-def test_the_bins_divide_the_test_tokens_and_give_back_their_perplexity(unseen):
-    bins = unseen["metrics"]["bins"]
-    assert sum(b["tokens"] for b in bins) == len(words().test)
-    assert sum(b["part"] for b in bins) == pytest.approx(1)
-    parts = [b["part"] for b in bins]
-    for row in unseen["metrics"]["rows"]:
-        mean = np.exp(np.dot(parts, np.log(row["test_perplexity_by_bin"])))
-        assert row["test_perplexity"] == pytest.approx(mean)
+    for name, net in unseen["config"]["nets"].items():
+        assert net["lr"] == best(unseen["config"]["search"][name])
 
 
 @given(
@@ -69,7 +50,7 @@ def test_the_bins_divide_the_test_tokens_and_give_back_their_perplexity(unseen):
 )
 @settings(max_examples=50, deadline=None)
 def test_contexts_are_counted_as_a_loop_counts_them(text, ids):
-    before, text = [3, 3, 3, *ids], list(text)
+    before = [3, 3, 3, *ids]
     expected = [
         sum(text[i : i + 3] == before[t : t + 3] for i in range(len(text) - 2))
         for t in range(len(ids))
@@ -78,22 +59,12 @@ def test_contexts_are_counted_as_a_loop_counts_them(text, ids):
     assert found.tolist() == expected
 
 
-def test_a_mixture_averages_probabilities():
+def test_a_mixture_averages_probabilities_and_its_share_leans_to_the_better_model():
     one, other = np.log([0.5, 0.1]), np.log([0.1, 0.3])
-    assert np.exp(c08_unseen.mixed(one, other)) == pytest.approx([0.3, 0.2])
     assert np.exp(c08_unseen.mixed(one, other, 0.75)) == pytest.approx([0.4, 0.15])
-
-
-@pytest.mark.parametrize(("better", "share"), [(0, 0.95), (1, 0.05)])
-def test_the_chosen_share_leans_to_the_better_model(better, share):
-    both = [np.log(np.full(5, 0.5)), np.log(np.full(5, 0.1))]
-    assert c08_unseen.best_share(both[better], both[1 - better]) == pytest.approx(share)
-
-
-def test_a_mixture_is_no_worse_than_the_worse_of_the_two(unseen):
-    of = {(row["model"], row["seed"]): row["test_perplexity"] for row in unseen["metrics"]["rows"]}
-    for seed in (3, 5):
-        assert of["half net", seed] < max(of["net", seed], of["kneser-ney", None])
+    good, bad = np.log(np.full(5, 0.5)), np.log(np.full(5, 0.1))
+    assert c08_unseen.best_share(good, bad) == pytest.approx(0.95)
+    assert c08_unseen.best_share(bad, good) == pytest.approx(0.05)
 
 
 def test_a_frozen_table_stays_as_it_was_drawn_and_the_rest_learns():
@@ -107,30 +78,32 @@ def test_tokens_are_scored_one_by_one_after_the_end_of_a_line(monkeypatch):
     model, ids = fresh(Net(context_length=2), 0), words().test[:23]
     tokens = torch.from_numpy(np.append(words().eos, ids))
     with torch.no_grad():
-        expected = -F.cross_entropy(
-            model(tokens[None, :-1])[0].double(), tokens[1:], reduction="none"
-        )
+        logits = model(tokens[None, :-1])[0].double()
+    expected = -F.cross_entropy(logits, tokens[1:], reduction="none")
     for at_once in (5, 100):
         monkeypatch.setattr(shared, "AT_ONCE", at_once)
         assert log_probs(model, ids) == pytest.approx(expected.numpy(), abs=1e-6)
 
 
 def test_a_longer_context_adds_a_block_to_the_hidden_layer_and_nothing_else():
-    result = c08_context.run(seeds=(3,), lengths=(1, 2, 4), lrs=(1e-2,), n_steps=2, search_steps=1)
-    rows = result["metrics"]["rows"]
+    result = c08_longer.run(seeds=(3,), lengths=(1, 2, 4), lrs=(1e-3, 1e-2), n_steps=2)
+    rows, config = result["metrics"]["rows"], result["config"]
     block = shared.WIDTH * shared.HIDDEN
     assert [row["parameters"] - rows[0]["parameters"] for row in rows] == [0, block, 3 * block]
     assert [row["hidden_layer"] for row in rows] == [k * block + shared.HIDDEN for k in (1, 2, 4)]
+    assert [row["lr"] for row in rows] == [best(found["search"]) for found in config["searches"]]
+    assert config["n_steps"] == config["search_steps"] == 2  # unlike those of `c08_context`
     counting = result["metrics"]["kneser_ney"]
     assert [row["context"] for row in counting] == [1, 2, 4]
     assert all(row["test_perplexity"] < words().vocab_size for row in [*rows, *counting])
-    assert json.dumps(result, allow_nan=False)
 
 
-def test_the_longer_training_searches_its_rates_with_all_of_its_steps():
-    result = c08_longer.run(seeds=(3,), lengths=(2,), lrs=(1e-3, 1e-2), n_steps=3)
-    assert result["config"]["n_steps"] == result["config"]["search_steps"] == 3
-    found = {f["lr"]: f["valid_perplexity"] for f in result["config"]["searches"][0]["search"]}
-    (row,) = result["metrics"]["rows"]
-    assert row["lr"] == min(found, key=found.get)
-    assert c08_longer.N_STEPS == 3000
+def test_windows_of_names_begin_and_end_with_line_ends_and_no_rate_is_at_the_edge():
+    contexts, targets = c08_steps.windows("train")
+    assert contexts[:2].tolist() == [[0, 0, 0], [0, 0, 1]]  # three line ends before Aaban
+    assert contexts[5].tolist() == [2, 1, 14]
+    assert targets[:6].tolist() == [1, 1, 2, 1, 14, 0]
+    assert int(targets.max()) == 26
+    for searched in record.load("c08_steps")["config"]["searches"]:
+        lrs = [found["lr"] for found in searched["search"]]
+        assert best(searched["search"]) not in (lrs[0], lrs[-1]), searched

@@ -12,7 +12,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from torch import nn
 from unrolled.data.tokens import CharTokenizer
 from unrolled.models.ngram import NGram
 from unrolled_book.experiments import (
@@ -28,7 +27,6 @@ from unrolled_book.experiments import (
     c16_line_ends,
     c17_extrapolation,
     c18_depth,
-    c20_authors,
     c20_copy,
     c20_equal_tokens,
     c20_longer,
@@ -43,6 +41,7 @@ from unrolled_book.experiments import (
 )
 from unrolled_book.experiments._climb import Course, Recipe, evaluate
 from unrolled_book.experiments._climb_feedforward import Shape
+from unrolled_book.experiments._common import n_parameters as size
 
 pytestmark = pytest.mark.stored
 
@@ -52,29 +51,32 @@ def course() -> Course:
     return Course.load()
 
 
-def climbs() -> list[tuple[str, Recipe, dict, dict]]:
-    """(record, recipe, its config, its row) of all models that climb the ladder."""
-    shape = Shape(**record.load("ladder_feedforward")["config"]["recipe"]["shape"])
-    recipes = {
-        "ladder_feedforward": [ladder_feedforward.shaped(ladder_feedforward.RECIPE, shape)],
-        "ladder_rnn": [ladder_rnn.RECIPE],
-        "ladder_lstm": [ladder_lstm.RECIPE],
-        "ladder_transformer": [ladder_transformer.RECIPE],
-        "c12_wide_search": [ladder_lstm.RECIPE],
-        "c20_equal_tokens": [c20_equal_tokens.SHORT],
-        "c20_longer": [*c20_longer.RECIPES],
-    }
-    found = []
-    for name, all_of_it in recipes.items():
-        recorded = record.load(name)
-        for recipe, row in zip(all_of_it, recorded["metrics"]["rows"], strict=True):
-            config = recorded["config"]
-            found.append((name, recipe, config.get(recipe.name, config), row))
+def row_of(rows: list[dict], **wanted) -> dict:
+    (found,) = [row for row in rows if wanted.items() <= row.items()]
     return found
 
 
-@pytest.mark.parametrize(("name", "recipe", "config", "row"), climbs())
-def test_a_recipe_of_the_ladder_is_the_recorded_one(name, recipe, config, row, course):
+def climbs() -> list[tuple[Recipe, dict, dict]]:
+    """(recipe, its config, its row) of all models that climb the ladder."""
+    shape = Shape(**record.load("ladder_feedforward")["config"]["recipe"]["shape"])
+    found = []
+    for name, *recipes in (
+        ("ladder_feedforward", ladder_feedforward.shaped(ladder_feedforward.RECIPE, shape)),
+        ("ladder_rnn", ladder_rnn.RECIPE),
+        ("ladder_lstm", ladder_lstm.RECIPE),
+        ("ladder_transformer", ladder_transformer.RECIPE),
+        ("c12_wide_search", ladder_lstm.RECIPE),
+        ("c20_equal_tokens", c20_equal_tokens.SHORT),
+        ("c20_longer", *c20_longer.RECIPES),
+    ):
+        config, metrics = (record.load(name)[part] for part in ("config", "metrics"))
+        for recipe, row in zip(recipes, metrics["rows"], strict=True):
+            found.append((recipe, config.get(recipe.name, config), row))
+    return found
+
+
+@pytest.mark.parametrize(("recipe", "config", "row"), climbs())
+def test_a_recipe_of_the_ladder_is_the_recorded_one(recipe, config, row, course):
     chosen = config["recipe"]["lr"]
     assert recipe.lr in (None, chosen)
     recipe = replace(recipe, lr=chosen)
@@ -83,15 +85,12 @@ def test_a_recipe_of_the_ladder_is_the_recorded_one(name, recipe, config, row, c
     assert size(recipe.build(course.vocab_size, 0)) == row["parameters"]
 
 
-@pytest.mark.parametrize(
-    "module", [ladder_feedforward, ladder_rnn, ladder_lstm, ladder_transformer, c12_wide_search]
-)
-def test_the_learning_rates_that_were_searched_are_the_recorded_ones(module):
-    found = record.load(module.__name__.rpartition(".")[2])["config"]["search"]
-    assert [each["lr"] for each in found] == [*module.LRS]
-
-
-def test_the_feed_forward_shapes_that_were_searched_are_the_recorded_ones():
+def test_the_rates_and_shapes_that_were_searched_are_the_recorded_ones():
+    for module in (
+        ladder_feedforward, ladder_rnn, ladder_lstm, ladder_transformer, c12_wide_search,
+    ):  # fmt: skip
+        found = record.load(module.__name__.rpartition(".")[2])["config"]["search"]
+        assert [each["lr"] for each in found] == [*module.LRS]
     config = record.load("ladder_feedforward")["config"]
     keys = [field.name for field in fields(Shape)]
     found = [{key: each[key] for key in keys} for each in config["shapes"]]
@@ -100,98 +99,59 @@ def test_the_feed_forward_shapes_that_were_searched_are_the_recorded_ones():
     assert config["recipe"]["shape"].items() <= best.items()
 
 
-def size(model: nn.Module) -> int:
-    return sum(p.numel() for p in model.parameters())
-
-
-def test_c08_the_networks_of_words_have_as_many_parameters_as_recorded():
-    recorded = record.load("c08_unseen")["config"]
-    for net in recorded["nets"].values():
-        assert size(_c08_words.fresh(_c08_words.Net(**net), 0)) == recorded["parameters"]
-    longer = record.load("c08_longer")
-    assert longer["config"]["n_steps"] == recorded["nets"]["net"]["n_steps"]
-    for row in record.load("c08_context")["metrics"]["rows"] + longer["metrics"]["rows"]:
-        model = _c08_words.fresh(_c08_words.Net(context_length=row["context"]), 0)
+def test_networks_of_words_have_as_many_parameters_as_recorded(monkeypatch):
+    kept = record.load("c08_unseen")["config"]
+    nets = [(_c08_words.Net(**net), kept["parameters"]) for net in kept["nets"].values()]
+    for name in ("c08_context", "c08_longer"):
+        for row in record.load(name)["metrics"]["rows"]:
+            nets.append((_c08_words.Net(context_length=row["context"]), row["parameters"]))
+    for net, n in nets:
+        assert size(_c08_words.fresh(net, 0)) == n
+    monkeypatch.setattr(c12_words, "fit", lambda model, *_, **__: None)
+    tokens, tokenizer = c12_words.tokens_of("shakespeare", 2000)
+    for cell, name in c12_words.NAMES.items():
+        model, _ = c12_words.train(cell, tokens, tokenizer, lr=1.0, n_steps=20, seed=0)
+        row = row_of(record.load("c12_words")["metrics"]["rows"], model=name)
         assert size(model) == row["parameters"]
 
 
+def test_readers_and_small_transformers_have_as_many_parameters_as_recorded():
+    for name, n in record.load("c11_parentheses")["config"]["parameters"].items():
+        assert size(c11_parentheses.ParenthesesReader(name)) == n
+    ablated, recorded = (record.load(name) for name in ("c16_ablation", "c17_extrapolation"))
+    n_characters = Course.load(ablated["config"]["corpus"]).vocab_size
+    model = c16_ablation.language_model(n_characters, 0)
+    assert size(model) == ablated["config"]["parameters"]
+    for scheme in c17_extrapolation.SCHEMES:
+        longest = max(recorded["config"]["lengths"])
+        model = c17_extrapolation.build(scheme, n_characters, longest, 0)
+        assert size(model) == row_of(recorded["metrics"]["rows"], scheme=scheme)["parameters"]
+
+
 def test_c08_the_test_tokens_fall_into_the_recorded_bins_and_counting_scores_them_as_recorded():
-    text, recorded = _c08_words.words(), record.load("c08_unseen")["metrics"]
+    text, recorded = _c08_words.words(), record.load("c08_unseen")
     seen = c08_unseen.times_seen(text.train, text.test, text.eos)
-    edges = [*(b["at_least"] for b in recorded["bins"]), np.inf]
-    assert np.histogram(seen, edges)[0].tolist() == [b["tokens"] for b in recorded["bins"]]
+    bins = recorded["metrics"]["bins"]
+    edges = [*(b["at_least"] for b in bins), np.inf]
+    assert np.histogram(seen, edges)[0].tolist() == [b["tokens"] for b in bins]
     log_probs = _c08_words.counted(_c08_words.kneser_ney(4), text.test)
-    wanted = row_of(recorded["rows"], model="kneser-ney")["test_perplexity_by_bin"]
+    wanted = row_of(recorded["metrics"]["rows"], model="kneser-ney")["test_perplexity_by_bin"]
     for (least, end), expected in zip(pairwise(edges), wanted, strict=True):
         nats = -log_probs[(seen >= least) & (seen < end)].mean()
         assert np.exp(nats) == pytest.approx(expected, rel=1e-9)
+    row = row_of(record.load("c08_context")["metrics"]["kneser_ney"], context=2)
+    assert c08_context.counting_row(2) == pytest.approx(row, rel=1e-9)
+    n_steps = recorded["config"]["nets"]["net"]["n_steps"]
+    assert record.load("c08_longer")["config"]["n_steps"] == n_steps
 
 
-def test_c08_counting_after_two_words_comes_out_again():
-    wanted = row_of(record.load("c08_context")["metrics"]["kneser_ney"], context=2)
-    assert c08_context.counting_row(2) == pytest.approx(wanted, rel=1e-9)
-
-
-@pytest.mark.parametrize("name", record.load("c11_parentheses")["config"]["parameters"])
-def test_c11_a_reader_has_as_many_parameters_as_recorded(name):
-    counts = record.load("c11_parentheses")["config"]["parameters"]
-    assert size(c11_parentheses.ParenthesesReader(name)) == counts[name]
-
-
-@pytest.mark.parametrize("cell", ["elman", "lstm"])
-def test_c12_a_model_of_words_has_as_many_parameters_as_recorded(cell, monkeypatch):
-    monkeypatch.setattr(c12_words, "fit", lambda model, *_, **__: None)
-    tokens, tokenizer = c12_words.tokens_of("shakespeare", 2000)
-    model, _ = c12_words.train(cell, tokens, tokenizer, lr=1.0, n_steps=20, seed=0)
-    rows = record.load("c12_words")["metrics"]["rows"]
-    assert size(model) == row_of(rows, model=c12_words.NAMES[cell])["parameters"]
-
-
-def test_c16_the_ablated_model_has_as_many_parameters_as_recorded():
-    recorded = record.load("c16_ablation")["config"]
-    vocab_size = Course.load(recorded["corpus"]).vocab_size
-    assert size(c16_ablation.language_model(vocab_size, 0)) == recorded["parameters"]
-
-
-def test_c16_the_probability_of_a_line_end_is_the_recorded_one():
-    course, name = Course.load(), record.load("c16_line_ends")["config"]["large"]
-    space = c16_ablation._space("shakespeare")
+def test_c16_the_probability_of_a_line_end_is_the_recorded_one(course):
+    recorded, space = record.load("c16_line_ends"), c16_ablation._space("shakespeare")
+    model = trained.load(recorded["config"]["large"])
     given = c16_line_ends.edited(course.held_out["valid"][0], course.newline, space)[0]
-    found = c16_line_ends.chance_of(course.newline, trained.load(name), given).mean().item()
-    wanted = record.load("c16_line_ends")["metrics"]["large"]["whole"]["line_end"]["given"]
+    found = c16_line_ends.chance_of(course.newline, model, given).mean().item()
+    wanted = recorded["metrics"]["large"]["whole"]["line_end"]["given"]
     assert found == pytest.approx(wanted, rel=1e-3)
-
-
-def test_c16_the_small_models_of_the_line_ends_are_those_of_the_ablation():
-    lines, ablated = (record.load(name) for name in ("c16_line_ends", "c16_ablation"))
-    assert lines["seeds"] == ablated["seeds"]
-    assert lines["config"]["n_steps"] == ablated["config"]["n_steps"]
-    assert lines["config"]["small_corpus"] == ablated["config"]["corpus"]
-    for model, whole in zip(lines["metrics"]["small"], ablated["metrics"]["models"], strict=True):
-        reads = np.array(whole["habits"]["line ends"])
-        worst = max(model["heads"], key=lambda row: row["lost"]["long line"] - row["lost"]["other"])
-        assert tuple(worst["head"]) == np.unravel_index(reads.argmax(), reads.shape)
-
-
-@pytest.mark.parametrize("scheme", c17_extrapolation.SCHEMES)
-def test_c17_a_scheme_has_as_many_parameters_as_recorded(scheme):
-    recorded = record.load("c17_extrapolation")
-    vocab_size = Course.load(recorded["config"]["corpus"]).vocab_size
-    model = c17_extrapolation.build(scheme, vocab_size, max(recorded["config"]["lengths"]), 0)
-    assert size(model) == row_of(recorded["metrics"]["rows"], scheme=scheme)["parameters"]
-
-
-def test_c18_the_blocks_have_as_many_parameters_as_recorded():
-    config = record.load("c18_depth")["config"]
-    blocks = {depth: c18_depth.fresh("pre", int(depth), seed=0) for depth in config["parameters"]}
-    gated = {a: c18_depth.fresh("pre", 1, seed=0, activation=a) for a in config["by_activation"]}
-    assert {d: size(model.stack.blocks) for d, model in blocks.items()} == config["parameters"]
-    assert {a: size(model.stack.blocks) for a, model in gated.items()} == config["by_activation"]
-
-
-def row_of(rows: list[dict], **wanted) -> dict:
-    (found,) = [row for row in rows if wanted.items() <= row.items()]
-    return found
 
 
 @pytest.mark.trains
@@ -199,8 +159,7 @@ def test_c10_a_network_of_the_copy_task_comes_out_again():
     of_it = {"start": "identity relu", "delay": 10, "lr": 1e-2, "seed": 0}
     recorded = record.load("c10_tickets")
     wanted = row_of(recorded["curve"], **of_it)
-    sizes = {key: recorded["config"][key] for key in ("n_steps", "batch_size")}
-    _, found = c10_tickets.train(**of_it, **sizes)
+    _, found = c10_tickets.train(**of_it, n_steps=400, batch_size=32)
     assert found["reach_before"] == pytest.approx(wanted["reach_before"], rel=1e-3)
     assert found["accuracy"] == pytest.approx(wanted["accuracy"], abs=0.02)
     assert found["loss"] == pytest.approx(wanted["loss"], rel=0.1, abs=1e-3)
@@ -211,26 +170,22 @@ def test_c16_a_reader_comes_out_again():
     of_it = {"heads": 2, "questions": 4, "readout": "linear", "seed": 0}
     recorded = record.load("c16_heads")
     wanted = row_of(recorded["metrics"]["readers"], **of_it)
-    sizes = {key: recorded["config"][key] for key in ("n_steps", "batch_size")}
-    _, found = c16_heads.train(*of_it.values(), **sizes)
+    _, found = c16_heads.train(*of_it.values(), n_steps=600, batch_size=64)
     # After 600 steps the loss itself differs by a third between processors.
     assert found["accuracy"] == pytest.approx(wanted["accuracy"], abs=0.02)
 
 
-ARMS = [
-    {"place": "pre", "depth": 2, "lr": 1e-2, "warmup": 0, "init": "glorot", "activation": "swiglu"},
-    {"place": "post", "depth": 6, "lr": 1e-3, "warmup": 0, "init": "glorot", "activation": "gelu"},
-    {"place": "pre", "depth": 12, "lr": 1e-2, "warmup": 0, "init": "small", "activation": "gelu"},
-]
-
-
 @pytest.mark.trains
-@pytest.mark.parametrize("arm", ARMS)
+@pytest.mark.parametrize("arm", [
+    c18_depth.Arm(place="pre", depth=2, lr=1e-2, warmup=0, activation="swiglu"),
+    c18_depth.Arm(place="post", depth=6, lr=1e-3, warmup=0),
+    c18_depth.Arm(place="pre", depth=12, lr=1e-2, warmup=0, init="small"),
+])  # fmt: skip
 def test_c18_the_first_points_of_a_curve_come_out_again(arm):
     recorded = record.load("c18_depth")
     runs = recorded["metrics"]["runs"]
-    place = runs.index(row_of(runs, seed=0, **arm))
-    found = c18_depth.train(c18_depth.Arm(**arm), seed=0, n_steps=2 * c18_depth.EVERY)["curve"]
+    place = runs.index(row_of(runs, seed=0, **asdict(arm)))
+    found = c18_depth.train(arm, seed=0, n_steps=2 * c18_depth.EVERY)["curve"]
     assert found == pytest.approx(recorded["curve"][place]["bits"][:2], abs=0.005)
 
 
@@ -262,31 +217,18 @@ def test_c20_the_copier_that_ships_scores_as_the_recorded_seeds():
         assert found["bits"] == pytest.approx(np.mean([s["bits"] for s in seeds]), abs=0.15)
 
 
-def test_c20_counting_words_names_as_many_authors_as_recorded(course):
-    n, seed = 8, 0
-    recorded = record.load("c20_authors")
-    wanted = row_of(recorded["metrics"]["rows"], n_labelled=n, kind=c20_authors.COUNTING)
-    tokenizer = CharTokenizer.train(c20_authors.corpora.load("shakespeare").train)
-    given = c20_authors.draw(np.random.default_rng([seed, n]), n, "train")
-    test = c20_authors.draw(np.random.default_rng(99), recorded["config"]["n_test"], "test")
-    assert c20_authors.by_counting(given, test, tokenizer) == wanted["accuracy"][seed]
-
-
 @pytest.mark.trains
 def test_c21_what_shakespeare_and_greedy_text_cost_comes_out_again():
-    recorded = record.load("c21_writing")
-    wanted = recorded["metrics"]["rows"]
+    wanted = record.load("c21_writing")["metrics"]["rows"]
     methods, seed = (c21_writing.HUMAN, "greedy"), 1
-    rows = c21_writing.run(seeds=[seed], methods=methods)["metrics"]["rows"]
-    for found in rows:
+    for found in c21_writing.run(seeds=[seed], methods=methods)["metrics"]["rows"]:
         row = row_of(wanted, method=found["method"], seed=seed)
         assert found["nats"] == pytest.approx(row["nats"], abs=0.01)
         assert found["repeated"] == pytest.approx(row["repeated"], abs=0.02)
 
 
 def test_c21_an_exact_next_line_comes_out_again():
-    recorded = record.load("c21_mode")
-    rows = recorded["metrics"]["rows"]
+    rows = record.load("c21_mode")["metrics"]["rows"]
     at = next(i for i, row in enumerate(rows) if row["mode"] and 100 < row["mode"]["reads"] < 600)
     row = rows[at]
     tokenizer = CharTokenizer.train(c21_mode.corpora.load(c21_mode.CORPUS).train)
@@ -302,12 +244,11 @@ def test_c21_an_exact_next_line_comes_out_again():
     assert found["1"]["log_prob"] == pytest.approx(row["1"]["log_prob"], abs=0.1)
 
 
-@pytest.mark.parametrize("order", [2, 3])
-def test_the_ladder_s_kneser_ney_rows_come_out_again(order, course):
-    wanted = row_of(record.load("ladder_ngram")["curve"], order=order)
-    model = NGram.fit(course.train, order, course.vocab_size, "kneser-ney", modified=True)
+def test_a_kneser_ney_row_of_the_ladder_comes_out_again(course):
+    wanted = row_of(record.load("ladder_ngram")["curve"], order=2)
+    model = NGram.fit(course.train, 2, course.vocab_size, "kneser-ney", modified=True)
     assert model.n_parameters == wanted["parameters"]
     for split, (ids, n_bytes) in course.held_out.items():
-        scored = evaluate(model, ids, n_bytes, start=course.newline, overlap=order - 1)
+        scored = evaluate(model, ids, n_bytes, start=course.newline, overlap=1)
         expected = wanted[f"{split}_bits_per_byte"]
         assert scored.bits_per_byte == pytest.approx(expected, rel=1e-9)

@@ -1,7 +1,5 @@
 """Valleys, power laws and the law of parameters and tokens, held to cases by hand and to scipy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
@@ -11,18 +9,9 @@ from unrolled_book.scaling import Law, power_law, valley
 def test_a_parabola_gives_its_own_lowest_point_from_any_sizes():
     sizes = np.array([3e3, 5e3, 1.1e4, 2.3e4, 7e4, 1.1e4])
     losses = 2.7 + 0.13 * np.log(sizes / 1.7e4) ** 2
-    size, loss = valley(sizes, losses)
-    assert size == pytest.approx(1.7e4)
-    assert loss == pytest.approx(2.7)
-
-
-def test_three_points_by_hand():
-    size, loss = valley([1 / np.e, 1, np.e], [3, 1, 1])  # x² − x + 1 over ln N
-    assert size == pytest.approx(np.exp(0.5))
-    assert loss == pytest.approx(0.75)
-
-
-def test_a_hill_and_too_few_sizes_are_refused():
+    assert valley(sizes, losses) == pytest.approx((1.7e4, 2.7))
+    # By hand: x² − x + 1 over ln N.
+    assert valley([1 / np.e, 1, np.e], [3, 1, 1]) == pytest.approx((np.exp(0.5), 0.75))
     with pytest.raises(ValueError, match="opens downward"):
         valley([1, 2, 4, 8], [1, 2, 2, 1])
     with pytest.raises(ValueError, match="three sizes, got 2"):
@@ -53,11 +42,8 @@ def test_the_best_size_is_where_a_search_finds_it(law):
 
 
 def test_chinchilla_s_budget_gets_about_twenty_tokens_for_each_parameter():
-    parameters, tokens = Law().best(5.76e23)
-    assert 17 < tokens / parameters < 22
-
-
-def test_the_constants_as_first_printed_give_four_times_as_many():
+    """The constants as first printed give four times as many."""
     printed = Law(floor=1.69, A=406.4, alpha=0.34, B=410.7, beta=0.28)
-    parameters, tokens = printed.best(5.76e23)
-    assert 80 < tokens / parameters < 110
+    for law, low, high in ((Law(), 17, 22), (printed, 80, 110)):
+        parameters, tokens = law.best(5.76e23)
+        assert low < tokens / parameters < high
