@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
+import time
 
 import nbformat
 import pytest
 from book.tools.notebooks import ROOT
+from book.tools.verify import kernels
 from book.tools.verify.cpu import MARGIN, WORK, Cost, cpu_seconds, slowness, summary
 from nbformat.v4 import new_code_cell, new_notebook
 
@@ -88,3 +91,19 @@ def test_a_chapter_over_its_budget_fails_the_run_and_its_cell_is_named(run):
 def test_waiting_costs_nothing_and_no_kernel_waits_for_a_port(run):
     assert "4 passed" in run.stdout
     assert "waits.ipynb took" not in run.stdout
+
+
+def test_a_kernel_leads_its_group_and_ends_with_the_process_that_forks(tmp_path):
+    """Else a signal to it would reach pytest, and a run that is killed would leave it behind."""
+    nursery = kernels.Nursery()
+    nursery.preloaded = ()
+    command = ["python", "-m", "ipykernel_launcher", "-f", str(tmp_path / "connection.json")]
+    kernel = nursery.launch(command, cwd=str(tmp_path), env=dict(os.environ))
+    assert os.getpgid(kernel.pid) == kernel.pid
+    while not (tmp_path / "connection.json").exists():
+        assert kernel.poll() is None
+        time.sleep(0.1)
+    nursery.process.kill()
+    nursery.close()
+    kernel.wait(60)
+    assert kernel.poll() == 0

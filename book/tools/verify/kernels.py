@@ -38,34 +38,34 @@ PRELOADED = (
 # ---- in the process that forks -----------------------------------------------------------------
 
 
-def serve() -> None:
-    """Fork a kernel for each line of standard input, and write its process number."""
+def serve(modules: list[str]) -> None:
+    """Import the modules; fork a kernel for each line of standard input; it writes its number."""
     sys.path.remove(os.path.dirname(os.path.abspath(__file__)))  # a program's own folder
-    for module in PRELOADED:
+    for module in modules:
         importlib.import_module(module)
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
     for line in sys.stdin:
-        pid = os.fork()
-        if pid == 0:
+        if os.fork() == 0:
             _become_kernel(**json.loads(line))
-        print(pid, flush=True)
 
 
 def _become_kernel(arguments: list[str], cwd: str | None, env: dict[str, str]) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    os.setsid()
+    os.setsid()  # before anybody knows the number, and may signal to the group
+    print(os.getpid(), flush=True)
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):
         os.dup2(nothing, stream)
     os.environ.clear()
-    os.environ.update(env, JPY_PARENT_PID=str(os.getppid()))
+    os.environ.update(env)
     if cwd:
         os.chdir(cwd)
     _move_weights(float(env.get("MOVED", 0)))
     from ipykernel import kernelapp
 
-    sys.argv = ["ipykernel_launcher.py", *arguments]
+    # It ends when this process's parent does: read from the environment when ipykernel is imported.
+    sys.argv = ["kernel", *arguments, f"--IPKernelApp.parent_handle={os.getppid()}"]
     status = 1
     try:
         kernelapp.launch_new_instance()
@@ -117,13 +117,14 @@ class Nursery:
     """The process that forks, started with the first kernel."""
 
     process: subprocess.Popen | None = None
+    preloaded = PRELOADED
 
     def launch(self, command: list[str], cwd: str | None, env: dict[str, str], **_: Any) -> Any:
         """A kernel's process; command: python -m ipykernel_launcher, and its arguments."""
         if self.process is None:
             env_of_all = os.environ | {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
             self.process = subprocess.Popen(
-                [sys.executable, __file__],
+                [sys.executable, __file__, *self.preloaded],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env_of_all,
             )  # fmt: skip
         order = {"arguments": command[3:], "cwd": cwd and str(cwd), "env": dict(env)}
@@ -132,8 +133,7 @@ class Nursery:
 
     def close(self) -> None:
         if self.process:
-            self.process.stdin.close()
-            self.process.wait()
+            self.process.communicate()  # the end of its input is its end
 
 
 def _forked(pid: int) -> Any:
@@ -155,4 +155,4 @@ def _forked(pid: int) -> Any:
 
 
 if __name__ == "__main__":
-    serve()
+    serve(sys.argv[1:])
