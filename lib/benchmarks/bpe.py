@@ -15,7 +15,7 @@ import numpy as np
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from unrolled.data import corpora
 from unrolled.data.bpe import BPETokenizer, learn_merges
-from unrolled.data.bpe_files import spell
+from unrolled.data.tokenizer_files import spell
 
 N_MERGES = 10_000
 

@@ -47,6 +47,7 @@ def ids(*shape):
 
 
 attend, generate = models.attention.attend, generation.generate.generate
+FILES = data.tokenizer_files
 Config, FitConfig = models.transformer_config.TransformerConfig, training.settings.FitConfig
 RNG, GENERATOR = np.random.default_rng(0), torch.Generator()
 IDS, ROWS, TEXT = np.arange(12) % 5, ids(2, 3), "a bad call, a bad day, a bad call"
@@ -104,13 +105,14 @@ GOOD = [
     (data.bpe.BPETokenizer, dict(merges=BPE.merges, special_tokens=["<s>"])),
     (data.bpe.BPETokenizer.train, dict(n_merges=3, special_tokens=[])),
     (BPE.encode_stream, dict(texts=[TEXT])), (BPE.encode_bytes, dict(piece=b"ab")),
-    (data.bpe_files.spell, dict(token=b"ab")), (data.bpe_files.unspell, dict(spelling="ab")),
-    *each(data.bpe_files.save_gpt2, data.bpe_files.load_gpt2, number_words.vocabulary, BPE.encode,
+    (FILES.spell, dict(token=b"ab")), (FILES.unspell, dict(spelling="ab")),
+    *each(FILES.save_gpt2, FILES.load_gpt2, number_words.vocabulary, BPE.encode,
         CHARS.encode, WORDS.encode, WORDS.encode_lines, PIECES.encode, data.tokens.words,
+        data.wordpiece.bert_words,
         data.tokens.CharTokenizer.train, BPE.decode_bytes, BPE.decode, BPE.decode_stream,
         CHARS.decode, WORDS.decode, PIECES.decode),
-    *each(data.bpe_files.save_json, data.bpe_files.load_json, path="bpe.json"),
-    *each(data.tokenizer_files.save_tokenizer, data.tokenizer_files.load_tokenizer,
+    *each(FILES.save_json, FILES.load_json, path="bpe.json"),
+    *each(FILES.save_tokenizer, FILES.load_tokenizer,
         path="tokenizer.json"),
     (data.bpe_merges.learn_merges, dict(pieces={b"ab": 3}, n_merges=1)),
     (copying.names, dict(split="train")), (copying.random_names, dict(length=(3, 5))),
@@ -251,7 +253,7 @@ GOOD = [
     (training.schedule.constant, dict(warmup_steps=1)),
     *each(training.schedule.linear, training.schedule.cosine, warmup_steps=1, min_lr_ratio=0.1),
     (training.checkpoint.save, dict(to="x.pt", contents={"a": 1}, config={"b": 2})),
-    *each(training.model_files.save_model, training.model_files.load_model, path="model.pt"),
+    *each(training.checkpoint.save_model, training.checkpoint.load_model, path="model.pt"),
     (training.checkpoint.load, dict(source="y.pt", config={"b": 2})),
     (accounting.cost.counted, dict(architecture=models.architectures.ARCHITECTURES["GPT-1"])),
     (scaling.valley, dict(sizes=[1, 2, 3], losses=[3, 2, 4])),

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tokenizers import decoders, models, pre_tokenizers, trainers
 from unrolled.data import bpe, bpe_merges, corpora
 from unrolled.data.bpe import BYTES, BPETokenizer, learn_merges
-from unrolled.data.bpe_files import load_gpt2, load_json, save_gpt2, save_json, spell, unspell
+from unrolled.data.tokenizer_files import load_gpt2, load_json, save_gpt2, save_json, spell, unspell
 
 modest = settings(max_examples=60, deadline=None)
 END, SPECIAL = "<|endoftext|>", ["<|endoftext|>", "<|end|>"]

@@ -18,7 +18,7 @@ from unrolled.models.recurrent_lm import RecurrentLM
 from unrolled.models.transformer import Encoder, TransformerLM
 from unrolled.models.transformer_config import preset
 from unrolled.training import checkpoint
-from unrolled.training.model_files import load_model, save_model
+from unrolled.training.checkpoint import load_model, save_model
 
 TEXT = "To be, or not to be:\nthat is the Question — “mögen” 𝔸 \ud800"
 TOKENIZERS = {

@@ -10,14 +10,14 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tokenizers import decoders, models
+from tokenizers import decoders, models, normalizers, pre_tokenizers
 from unrolled.data import corpora
 from unrolled.data.bpe import BPETokenizer
 from unrolled.data.tokens import END, START, UNKNOWN, CharTokenizer, WordTokenizer, words
 from unrolled.data.wordpiece import UNKNOWN as UNK
-from unrolled.data.wordpiece import WordPieceTokenizer, characters, join, pair_scores
+from unrolled.data.wordpiece import WordPieceTokenizer, bert_words, characters, join, pair_scores
 
 modest = settings(max_examples=60, deadline=None)
 verse = st.text(alphabet="abcAB '.,-\n", max_size=200)
@@ -234,3 +234,16 @@ def test_wordpieces_are_those_of_tokenizers(vocab, some_words):
 def test_the_words_of_the_training_text_come_back(text, criterion, lowercase):
     tokenizer = WordPieceTokenizer.train(text, 5, criterion=criterion, lowercase=lowercase)
     assert tokenizer.decode(tokenizer.encode(text)) == " ".join(words(text, lowercase=lowercase))
+
+
+EUROPEAN = st.characters(max_codepoint=0x52F, exclude_categories=["Cn"])  # long in Unicode
+BERT_CHARS = st.one_of(EUROPEAN, st.sampled_from("aÉ’…ß中文\uf900\t\u200b\u2028#.$"))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(BERT_CHARS, max_size=30), st.booleans())
+@example("Zoë's 中文 café…\x00 naïve\u2028ΑΣ", True)
+def test_the_words_of_bert_are_those_of_tokenizers(text, lowercase):
+    norm = normalizers.BertNormalizer(lowercase=lowercase).normalize_str(text)
+    cut = pre_tokenizers.BertPreTokenizer().pre_tokenize_str(norm)
+    assert bert_words(text, lowercase=lowercase) == [word for word, _ in cut]

@@ -17,7 +17,7 @@ _HOMES = {
     "RecurrentLM": "models.recurrent_lm", "TransformerLM": "models.transformer",
     "TransformerConfig": "models.transformer_config", "load_pretrained": "models.pretrained",
     "FitConfig": "training.settings", "fit": "training.fit", "evaluate": "training.evaluate",
-    "load_model": "training.model_files", "save_model": "training.model_files",
+    "load_model": "training.checkpoint", "save_model": "training.checkpoint",
     "generate": "generation.generate",
 }  # fmt: skip
 __all__ = [*_HOMES]

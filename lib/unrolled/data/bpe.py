@@ -1,7 +1,7 @@
 """Byte-level byte-pair encoding: merges learnt from a text, applied to others, undone (chapter 4).
 
 A pattern cuts a text into pieces, a piece begins as its UTF-8 bytes, and merges join neighbouring
-tokens within a piece. `unrolled.data.bpe_files` writes and reads the two public file forms.
+tokens within a piece. `unrolled.data.tokenizer_files` writes and reads the two public file forms.
 
 Sennrich, Haddow & Birch 2016, algorithm 1, on bytes and with the pattern of GPT-2 (Radford et al.
 2019).

@@ -8,6 +8,7 @@ tokens from the left. A token that continues a word begins with ##, as in BERT (
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -157,3 +158,23 @@ class WordPieceTokenizer:
             for token in tokens
         )
         return glued.removeprefix(" ")
+
+
+@checked
+def bert_words(text: str, *, lowercase: bool = True) -> list[str]:
+    """The words that a published BERT was trained on, to be cut by `encode_word`.
+
+    Each punctuation mark and each CJK character is a word, accents go with the case, and control
+    characters go. BERT itself takes a word of more than 100 characters for [UNK].
+    """
+    cut: list[str] = []
+    for char in unicodedata.normalize("NFD", text) if lowercase else text:
+        kind, name = unicodedata.category(char), unicodedata.name(char, "")
+        is_mark = kind[0] == "P" or (char.isascii() and not char.isalnum())
+        if char in "\t\n\r" or kind[0] == "Z":
+            cut.append(" ")
+        elif (is_mark and kind[0] != "C") or (name.startswith("CJK ") and "IDEOGRAPH-" in name):
+            cut.append(f" {char} ")
+        elif kind[0] != "C" and not (lowercase and kind == "Mn") and char != "\ufffd":
+            cut.append(char.lower() if lowercase else char)
+    return "".join(cut).split()

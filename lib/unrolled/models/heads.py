@@ -11,10 +11,9 @@ from torch import Tensor, nn
 
 from unrolled.models.attention import IMPLEMENTATIONS, attend
 from unrolled.models.kv_cache import LayerCache
-from unrolled.models.layers import cast_for_products
+from unrolled.models.layers import cast_for_products, recording
 from unrolled.models.masks import Reach
 from unrolled.models.positions import Rotary
-from unrolled.models.recording import recording
 from unrolled.models.tensors import check_floats
 from unrolled.validate import checked, flag, instance, one_of, real, whole
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -117,3 +119,19 @@ def cast_for_products(x: Tensor) -> Tensor:
         return x
     casts = x.is_floating_point() and x.dtype != torch.float64  # autocast leaves the others alone
     return x.to(torch.get_autocast_dtype(kind)) if casts else x
+
+
+@contextlib.contextmanager
+def recording(model: nn.Module, kind: type[nn.Module]) -> Iterator[list[Any]]:
+    """Collects in a list what the model's modules of a kind compute while the block runs.
+
+    The list stands as `recorded` in each, None afterwards; a module appends to what is not None.
+    """
+    records, modules = [], [m for m in model.modules() if isinstance(m, kind)]
+    for module in modules:
+        module.recorded = records
+    try:
+        yield records
+    finally:
+        for module in modules:
+            module.recorded = None

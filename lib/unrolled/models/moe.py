@@ -15,8 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unrolled.models.layers import FeedForward
-from unrolled.models.recording import recording
+from unrolled.models.layers import FeedForward, recording
 from unrolled.models.tensors import check_floats, check_ids, check_mask
 from unrolled.validate import checked, one_of, real, whole
 

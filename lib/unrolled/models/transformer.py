@@ -245,8 +245,7 @@ def initialise(model: nn.Module, config: TransformerConfig) -> None:
     """Matrices from N(0, init_std²), biases 0.
 
     The last matrix of each sub-layer is smaller by 1/√(2·n_layers), which keeps the sum of all
-    sub-layers at one size: Radford et al. (2019), section 2.3. On the device "meta", where a
-    model has no memory, nothing is drawn.
+    sub-layers at one size: Radford et al. (2019), section 2.3. On "meta" nothing is drawn.
     """
     last = config.init_std / math.sqrt(2 * config.n_layers)
     for name, parameter in model.named_parameters():

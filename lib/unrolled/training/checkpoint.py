@@ -1,18 +1,26 @@
-"""Checkpoints: a training run on disk, whole or not at all, readable without running its code."""
+"""Training runs and models on disk: whole or not at all, readable without running their code."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import zipfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import BinaryIO
 
 import torch
+from torch import nn
 
+from unrolled.models.encoder_decoder import EncoderDecoder
+from unrolled.models.recurrent_lm import RecurrentLM
+from unrolled.models.transformer import Encoder, TransformerLM
+from unrolled.models.transformer_config import TransformerConfig
+from unrolled.training import _runtime
 from unrolled.validate import checked
 
 FORMAT = "unrolled checkpoint 1"
+TRANSFORMERS = {kind.__name__: kind for kind in (TransformerLM, Encoder, EncoderDecoder)}
 
 
 @checked
@@ -111,3 +119,40 @@ def check_config(source: object, found: dict, expected: dict) -> None:
     ]
     if differences:
         raise ValueError(f"{source} belongs to another configuration: {'; '.join(differences)}")
+
+
+@checked
+def save_model(model: nn.Module, path: str | Path) -> None:
+    """Write a Transformer or a `RecurrentLM`, compiled or not; `load_model` gives it back.
+
+    The old file stays until the new one is whole. Raises TypeError for a model of another class
+    and for a cell that is your own: `save` takes their state_dict.
+    """
+    model = _runtime.uncompiled(model)
+    kind = type(model).__name__
+    if type(model) is RecurrentLM and isinstance(model.arguments["cell"], str):
+        config = model.arguments
+    elif TRANSFORMERS.get(kind) is type(model):
+        config = asdict(model.config)
+    else:
+        known = ", ".join(("RecurrentLM", *TRANSFORMERS))
+        raise TypeError(f"model must be one of {known}, with a cell of the library; got {kind}")
+    contents = {"kind": kind, "config": config, "weights": model.state_dict()}
+    save(path, contents)
+
+
+@checked
+def load_model(path: str | Path) -> nn.Module:
+    """The model that `save_model` wrote, on the CPU and in evaluation mode. No code in it is run.
+
+    Raises FileNotFoundError, and ValueError naming the file if it holds no such model.
+    """
+    found = load(path)
+    if found.keys() != {"kind", "config", "weights"}:
+        raise ValueError(f"{path} holds {', '.join(found)}, and not a model of `save_model`")
+    if found["kind"] == "RecurrentLM":
+        model = RecurrentLM(**found["config"])
+    else:
+        model = TRANSFORMERS[found["kind"]](TransformerConfig(**found["config"]))
+    model.load_state_dict(found["weights"])
+    return model.eval()
