@@ -86,8 +86,9 @@ def renamed() -> str:
         "after the hundred commonest, get a new name for $n$ of their occurrences. How often is "
         "the old name the nearest to the new one, or among the ten nearest?",
         [row | {k: f"{row[k]:.0%}" for k in ("nearest", "in ten")} for row in rows],
-        "Ten say little, a hundred tell nine in ten. In a shuffled text none is found, so it is "
-        "the company that tells.",
+        "Ten say little. A hundred bring nine in ten old names among the ten nearest, and more "
+        "than half to the first place. In a shuffled text none is found, so it is the company "
+        "that tells.",
     )
 
 
