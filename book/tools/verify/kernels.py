@@ -102,12 +102,19 @@ def pytest_configure(config: Any) -> None:
     folder = tempfile.TemporaryDirectory(prefix="kernels-")
     config.add_cleanup(folder.cleanup)
     number = itertools.count()
-    start = nbval.kernel.KernelManager
 
-    def manager(**options: Any) -> Any:
-        return start(transport="ipc", ip=f"{folder.name}/{next(number)}", **options)
+    class Manager(nbval.kernel.KernelManager):
+        """A manager of kernels with sockets of their own, whose client loses no message."""
 
-    nbval.kernel.KernelManager = manager
+        def __init__(self, **options: Any) -> None:
+            super().__init__(transport="ipc", ip=f"{folder.name}/{next(number)}", **options)
+
+        def client(self, **options: Any) -> Any:
+            client = super().client(**options)
+            client.context.rcvhwm = 0  # it reads when the cell has ended, after all its bars
+            return client
+
+    nbval.kernel.KernelManager = Manager
     nursery = Nursery()
     config.add_cleanup(nursery.close)
     local_provisioner.launch_kernel = nursery.launch
