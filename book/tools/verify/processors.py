@@ -42,6 +42,7 @@ from book.tools.notebooks.compare import compare
 
 CELL_TIMEOUT = 600  # seconds; two processes with two threads each share the machine
 QUICK = 2  # rows of the quick form
+BY_HAND = ("07b", "08")  # chapters that hold torch's training against one without its optimizers
 TESTS = ("lib/tests", "book/teaching/tests", "chapters/tests")
 # numpy's names of what it may leave out; a newer processor has the older one's as well.
 AVX512, AVX2 = ("AVX512", "X86_V4"), ("AVX512", "X86_V4", "X86_V3", "AVX2", "FMA3")
@@ -221,7 +222,8 @@ def main() -> int:
             lambda there: chapters(there, options.chapters),
         ]
         failed = run(PROCESSORS, parts)
-    moved = chapters({"MOVED": "1e-6"}, options.chapters)
+    names = [p.stem for p in chapter_paths(options.chapters) if not p.stem.startswith(BY_HAND)]
+    moved = chapters({"MOVED": "1e-6"}, names) if names else ""
     print(f"weights moved by 1e-6: {moved or 'passed'}")
     return int(failed or bool(moved))
 
