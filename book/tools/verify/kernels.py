@@ -64,7 +64,7 @@ def _become_kernel(arguments: list[str], cwd: str | None, env: dict[str, str]) -
     _move_weights(float(env.get("MOVED", 0)))
     from ipykernel import kernelapp
 
-    # It ends when this process's parent does: read from the environment when ipykernel is imported.
+    # It ends with its parent, whose number ipykernel has looked for at its import: too early here.
     sys.argv = ["kernel", *arguments, f"--IPKernelApp.parent_handle={os.getppid()}"]
     status = 1
     try:
