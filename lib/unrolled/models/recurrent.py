@@ -96,7 +96,7 @@ class Recurrent(nn.Module):
         lengths = None if mask is None else _lengths(x, mask)
         fused = self.implementation != "reference" and self._kernel() is not None
         run = self._fused if fused else self._reference
-        device = x.device.type if torch.amp.is_autocast_available(x.device.type) else "cpu"
+        device = "cpu" if x.is_meta else x.device.type  # there is no autocast for meta
         with torch.autocast(device, enabled=False):
             return run(x.to(dtype), state, lengths)
 

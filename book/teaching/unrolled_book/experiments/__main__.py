@@ -27,6 +27,11 @@ def module(name: str) -> ModuleType:
     return importlib.import_module(f"{experiments.__name__}.{name}")
 
 
+def lacks_a_gpu(name: str) -> bool:
+    """Whether the experiment needs a GPU and there is none; its record then stays as it is."""
+    return getattr(module(name), "NEEDS_GPU", False) and not torch.cuda.is_available()
+
+
 def in_order(chosen: list[str]) -> list[str]:
     """The chosen experiments, each after those whose records or models it needs."""
     needs = {name: getattr(module(name), "NEEDS", ()) for name in chosen}
@@ -34,8 +39,9 @@ def in_order(chosen: list[str]) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Record the named experiments, or `all`. Returns 2 for an unknown name."""
-    arguments = list(names()) if arguments == ["all"] else arguments
+    """Record the named experiments, or `all` that can run here. Returns 2 for an unknown name."""
+    if arguments == ["all"]:
+        arguments = [name for name in names() if not lacks_a_gpu(name)]
     unknown = [name for name in arguments if name not in names()]
     if unknown or not arguments:
         wrong = f"there is no experiment {', '.join(unknown)}; " if unknown else ""

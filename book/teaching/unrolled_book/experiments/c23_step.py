@@ -171,17 +171,22 @@ def counted(make: Callable[[], tuple[nn.Module, Step]]) -> dict[str, float]:
         }
 
 
-def run() -> dict:
-    """A record's fields: `metrics["rows"]`, each with its "loop" and what was counted."""
-    if not torch.cuda.is_available():
-        return in_a_process_with_the_emulated_gpu()
-    loops = {
+def loops() -> dict[str, Callable[[], tuple[nn.Module, Step]]]:
+    """By name what makes a model and its step."""
+    found = {
         "fit": partial(step_of_fit, next_token_loss),
         "fit, all logits at once": partial(step_of_fit, per_target(cross_entropy)),
     }
     if folder := os.environ.get("NANOGPT"):
-        loops["nanoGPT"] = partial(step_of_nanogpt, Path(folder))
-    rows = [{"loop": name} | counted(make) for name, make in loops.items()]
+        found["nanoGPT"] = partial(step_of_nanogpt, Path(folder))
+    return found
+
+
+def run() -> dict:
+    """A record's fields: `metrics["rows"]`, each with its "loop" and what was counted."""
+    if not torch.cuda.is_available():
+        return in_a_process_with_the_emulated_gpu()
+    rows = [{"loop": name} | counted(make) for name, make in loops().items()]
     config = {"model": "gpt2", "batch": B, "length": T, "vocab_size": V, "dtype": "bfloat16"}
     fields = {"config": config, "seeds": [], "metrics": {"rows": rows}}
     return fields | {"device": "fake tensors of a GPU"}
