@@ -232,6 +232,32 @@ def test_an_experiment_needs_no_argument_says_how_long_it_takes_and_names_what_i
     assert set(read) - {name} <= set(getattr(module, "NEEDS", ())) <= set(command.names())
 
 
+@pytest.mark.cuda
+def test_a_gpu_is_measured_in_products_attention_and_steps():
+    def make():
+        x = torch.ones(5, 7, device="cuda")
+        return None, lambda: x @ x.T
+
+    found = command.module("c23_gpu").run((1, 4), 8, 6, (3,), {"a step": make})
+    record_of = {name: rows for name, rows in found["metrics"].items() if name != "sum_seconds"}
+    assert [row["rows"] for row in record_of["products"]] == [1, 4]
+    assert [row["kind"] for row in record_of["attention"]] == ["by the formula", "fused"]
+    assert [row["loop"] for row in record_of["steps"]] == ["a step"]
+    assert all(row["seconds"] > 0 for rows in record_of.values() for row in rows)
+    assert found["metrics"]["sum_seconds"] > 0
+    assert record_of["steps"][0]["peak_bytes"] >= 140  # x, 5 · 7 floats, at least
+
+
+def test_what_needs_a_gpu_is_left_out_of_all_where_there_is_none(monkeypatch):
+    ran = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(command, "in_order", lambda names: ran.extend(names) or [])
+    assert command.main(["all"]) == 0
+    assert {*command.names()} - {*ran} == {"c23_gpu"}
+    with pytest.raises(RuntimeError, match="GPU"):
+        command.module("c23_gpu").run()
+
+
 def test_every_record_has_an_experiment_that_makes_it_again_after_those_it_needs():
     assert set(record.names()) <= set(command.names())
     order = command.in_order(list(command.names()))

@@ -133,7 +133,9 @@ class Recurrent(nn.Module):
     def _fused(self, x: Tensor, state: State, lengths: Tensor | None) -> tuple[Tensor, State]:
         """One call of the kernel under torch.nn's module, with the cells' own parameters."""
         weights = list(self.cells.parameters())  # of each cell: weight_ih, weight_hh, two biases
-        how = (weights, True, self.n_layers, self.dropout, self.training, self.bidirectional)
+        dropout = self.dropout if self.training else 0.0
+        trains = self.training or torch.is_grad_enabled()  # else cuDNN keeps nothing for a backward
+        how = (weights, True, self.n_layers, dropout, trains, self.bidirectional)
         if lengths is None:
             outputs, *end = self._kernel()(x, state, *how, True)  # True: batch first
         else:

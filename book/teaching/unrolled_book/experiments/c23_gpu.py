@@ -9,11 +9,13 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from unittest.mock import patch
 
 import torch
 from torch import Tensor
 from unrolled.models.attention import attend
+from unrolled.training.losses import next_token_loss
 
 from unrolled_book.experiments import c23_step
 
@@ -101,7 +103,9 @@ def run(
     if not torch.cuda.is_available():
         raise RuntimeError("this experiment measures a GPU, and torch finds none")
     torch.manual_seed(0)
-    loops = c23_step.loops() if loops is None else loops
+    if loops is None:
+        compiled = partial(c23_step.step_of_fit, next_token_loss, compile=True)
+        loops = c23_step.loops() | {"fit, compiled": compiled}
     return {
         "config": {"d": d, "summed": summed, "heads": HEADS, "head_width": WIDTH},
         "seeds": [0],

@@ -121,12 +121,12 @@ class Batches:
         """Nothing: a batch is small."""
 
 
-def step_of_fit(loss: Loss) -> tuple[nn.Module, Step]:
+def step_of_fit(loss: Loss, compile: bool = False) -> tuple[nn.Module, Step]:
     """GPT-2, and a step of `fit` with this loss."""
     with torch.device("cuda"):
         options = {"vocab_size": V, "context_length": T, "dropout": 0.0}
         model = TransformerLM(preset("gpt2", **options)).train()
-    config = FitConfig(n_steps=1000, lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1)
+    config = FitConfig(n_steps=1000, lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1, compile=compile)
     trainer = Trainer(model, [], config, loss, None)
     trainer.batches = Batches()
     return model, trainer.train_step
