@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import inspect
 import re
 import sys
 from collections.abc import Iterator
@@ -132,7 +133,7 @@ def test_a_corpus_says_where_it_comes_from_is_frozen_and_prints_small():
 def test_a_damaged_file_is_refused_with_both_checksums(damage, tmp_path, monkeypatch):
     data = (corpora.TEXTS / "names.txt.bz2").read_bytes()
     monkeypatch.setattr(corpora, "TEXTS", tmp_path)
-    load = corpora.load.__wrapped__  # without its memory
+    load = inspect.unwrap(corpora.load)  # without its memory
     (tmp_path / "names.txt.bz2").write_bytes(data)
     assert load("names") == corpora.load("names")
     (tmp_path / "names.txt.bz2").write_bytes(damage(data))

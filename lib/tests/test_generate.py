@@ -89,9 +89,6 @@ class Fixed(nn.Module):
         return self.logits.expand(*tokens.shape, -1)
 
 
-# The distribution that is drawn from
-
-
 @pytest.mark.parametrize(
     "options", [{}, {"temperature": 3.0, "top_k": 3}, {"temperature": 3.0, "top_p": 0.7}]
 )
@@ -103,29 +100,26 @@ def test_frequencies_of_pairs_are_their_exact_probabilities(options, cache):
     drawn = generate(model, prompt, 2, rng=rng(), cache=cache, **options)[:, T:]
     pairs = torch.tensor([*itertools.product(range(V), repeat=2)])
     texts = torch.cat([PROMPT[:1].expand(len(pairs), -1), pairs[:, :1]], 1)
-    first, second = (sampling.probs(model(texts)[:, -i].detach()) for i in (2, 1))
-    each = torch.arange(len(pairs))
-    expected = n * first[each, pairs[:, 0]] * second[each, pairs[:, 1]]
-    counts = (drawn[:, None] == pairs).all(-1).sum(0)
+    logits = model(texts).detach()
+    first, second = (sampling.probs(logits[:, -i]).gather(1, pairs[:, [2 - i]]) for i in (2, 1))
+    expected, counts = n * (first * second)[:, 0], (drawn[:, None] == pairs).all(-1).sum(0)
+    close(expected.sum().item(), float(n), 1e-8)
     assert not counts[expected == 0].any()
     enough = expected >= 5
-    rest = [n - counts[enough].sum(), n - expected[enough].sum()]
     assert enough.sum() > 3
-    cells = [*zip(counts[enough], expected[enough], strict=True)]
-    observed, wanted = zip(*cells, *([rest] if rest[1] > 1e-6 else []), strict=True)
-    close(expected.sum(), torch.tensor(float(n)), 1e-8)
-    assert chisquare([*map(int, observed)], [*map(float, wanted)]).pvalue > 1e-3
+    seen, wanted = ([*x[enough].tolist(), x[~enough].sum().item()] for x in (counts, expected))
+    cells = slice(None if wanted[-1] else -1)  # the rare ones in one, if there are any
+    assert chisquare(seen[cells], wanted[cells]).pvalue > 1e-3
 
 
 def test_temperature_divides_the_logits_and_zero_takes_the_first_of_the_largest():
     model = Fixed([0.0, 2.0, 2.0, -1.0, -math.inf])  # the last is impossible
     many = torch.zeros(4000, 1, dtype=torch.int64)
-    assert (generate(model, many, 1, temperature=0, cache=False)[:, 1] == 1).all()
-    for temperature in (1e-300, 0.5, 100.0):
+    for temperature in (0, 1e-300, 0.5, 100.0):
         drawn = generate(model, many, 1, temperature=temperature, rng=rng(), cache=False)[:, 1]
-        share = torch.bincount(drawn, minlength=5) / len(many)
-        scaled = (model.logits - 2).detach() / temperature
-        close(share.double(), scaled.softmax(0), 0.03)
+        share = torch.bincount(drawn, minlength=5).double() / len(many)
+        probs = ((model.logits - 2).detach() / (temperature or 1)).softmax(0)
+        close(share, probs if temperature else torch.eye(5)[1], 0.03)
         assert share[4] == 0
 
 
@@ -140,9 +134,6 @@ def test_one_seed_decides_everything_and_no_other_generator_is_touched():
     drawn = generate(model, PROMPT, 20)
     torch.manual_seed(5)
     assert torch.equal(drawn, generate(model, PROMPT, 20))
-
-
-# Greedy, the cache, the context
 
 
 def plain_generate(model, tokens, n_new, limit=None):
@@ -162,9 +153,7 @@ POSITIONS = ["learned", "sinusoidal", "rotary", "alibi", "relative", "none"]
     + [(partial(transformer, position), CONTEXT) for position in POSITIONS],
     ids=[*CELLS, *POSITIONS],
 )
-def test_a_cache_changes_no_token_even_past_the_context_and_greedy_text_is_a_plain_loops(
-    make, limit
-):
+def test_a_cache_changes_no_token_even_past_the_context_and_greedy_is_plain(make, limit):
     model = make()
     for n_prompt in (1, CONTEXT - 1, CONTEXT + 3):
         prompt = torch.randint(V, (B, n_prompt), generator=rng(n_prompt))
@@ -178,14 +167,20 @@ def test_a_cache_changes_no_token_even_past_the_context_and_greedy_text_is_a_pla
             assert options != {"temperature": 0} or torch.equal(texts[0], expected)
 
 
-def test_with_a_cache_each_token_is_read_once_until_the_context_is_full():
+def test_with_a_cache_each_token_is_read_once_until_the_context_is_full_and_when_it_is_asked_for():
     model = Memory(6)
+    steps = stream(model, PROMPT, 9, temperature=0)
     generate(model, PROMPT, 7)
     reads, windows = [("read", T), *[("read", 1)] * 4], [("whole", 6)] * 2
     assert model.calls == reads + windows
+    first = next(steps)
+    assert model.calls == [*reads, *windows, ("read", T)]
+    assert first == generate(model, PROMPT, 1, temperature=0)[:, -1].tolist()
     model.calls, model.context_length = [], 3  # which the model may say itself
     generate(model, PROMPT, 3, cache=False)
     assert model.calls == [("whole", 2), ("whole", 3), ("whole", 3)]
+    with pytest.raises(ValueError, match="n_new must be at least 0"):
+        stream(model, PROMPT, -1)  # at the call, not at the first step
 
 
 @both
@@ -209,9 +204,6 @@ def test_prompts_of_several_lengths_are_continued_as_one_by_one(make, cache, sto
     for row, prompt in zip(together, given, strict=True):
         alone = generate(model, prompt[None], 9, temperature=0, cache=cache, stop=stop)
         assert torch.equal(row, alone[0])
-
-
-# Stopping
 
 
 def test_a_sequence_that_stops_repeats_its_last_token_and_all_end_together():
@@ -250,32 +242,16 @@ def test_a_text_ends_where_its_new_tokens_complete_a_stop_or_a_stop_string(cache
         for row, prompt, whole in zip(text, given, new, strict=True):
             ends = [whole.find(s) + len(s) for s in stops if s in whole]
             assert spell(row[len(prompt) :].tolist()) == whole[: min(ends, default=12)]
+    text = generate(Fixed([0.0, 0.0, 0.0, 9.0, 0.0]), torch.tensor([[0, 1, 2]]), 4,
+                    **options | {"cache": False}, stop_strings=["cd", "dd"])  # fmt: skip
+    assert spell(text[0]) == "abcdd"  # the cd that begins in the prompt does not count
 
 
-def test_a_stop_string_that_begins_in_the_prompt_does_not_count():
-    prompt, model = torch.tensor([[0, 1, 2]]), Fixed([0.0, 0.0, 0.0, 9.0, 0.0])
-    options = {"temperature": 0, "cache": False, "decode": spell}
-    assert generate(model, prompt, 4, stop_strings="cd", **options).shape == (1, 7)
-    assert generate(model, prompt, 4, stop_strings=["cd", "dd"], **options).shape == (1, 5)
-
-
-@both
-def test_no_text_stops_before_its_least_number_of_new_tokens(cache):
-    model, given = transformer(), prompts(3, 7, 1)
-    options = {"cache": cache, "stop": [2, 3]}
-    early = generate(model, given, 12, rng=rng(5), **options)
-    texts = generate(model, given, 12, rng=rng(5), min_new_tokens=6, **options)
-    n_new = [len(text) - len(prompt) for text, prompt in zip(texts, given, strict=True)]
-    assert min(len(e) - len(p) for e, p in zip(early, given, strict=True)) < 6 <= min(n_new)
-    assert any(6 <= n < 12 for n in n_new)  # and then it may
-    for text, prompt in zip(texts, given, strict=True):
-        assert not {2, 3} & set(text[len(prompt) :][:6].tolist()[:5])
-    model = Fixed([0.0, 9.0, 0.0])  # which wants to stop: the sixth token may
-    assert generate(model, PROMPT[:1, 1:], 9, temperature=0, cache=False, stop=1,
-                    min_new_tokens=5).tolist() == [[0, 0, 0, 0, 0, 0, 1]]  # fmt: skip
-
-
-# Penalties
+def test_no_text_stops_before_its_least_number_of_new_tokens():
+    model, given = Fixed([0.0, 9.0, 0.0]), [torch.tensor([0]), torch.tensor([2, 1, 2])]
+    texts = generate(model, given, 9, temperature=0, cache=False, stop=1, min_new_tokens=5)
+    assert texts[0].tolist() == [0, 0, 0, 0, 0, 0, 1]  # it wants to stop, and the sixth token may
+    assert texts[1].tolist() == [2, 1, 2, 0, 0, 0, 0, 0, 1]
 
 
 @pytest.mark.parametrize(
@@ -315,9 +291,6 @@ def test_no_ngram_stands_twice_in_a_text_or_its_prompt_and_no_suppressed_token(s
     assert any(map(repeats, generate(model, given, 12, temperature=0, **options)))
 
 
-# Streaming
-
-
 @pytest.mark.parametrize("options", [{}, {"stop": 2}, {"stop_strings": "ab", "decode": spell}])
 def test_what_is_streamed_is_what_is_generated(options):
     model, given = transformer().train(), prompts(3, 7, 1, 4)
@@ -332,58 +305,31 @@ def test_what_is_streamed_is_what_is_generated(options):
     assert rows == [text.tolist() for text in texts]
 
 
-def test_a_stream_reads_no_further_than_it_is_asked():
-    model = Memory()
-    steps = stream(model, PROMPT, 9, temperature=0)
-    assert not model.calls
-    first = next(steps)
-    assert model.calls == [("read", T)]
-    assert first == generate(model, PROMPT, 1, temperature=0)[:, -1].tolist()
-    with pytest.raises(ValueError, match="n_new must be at least 0"):
-        stream(model, PROMPT, -1)  # at the call, not at the first step
-
-
-# What stays as it is, what is refused
-
-
-def test_modes_and_gradients_are_left_as_they_were_and_dropout_is_off():
-    model = recurrent(dropout=0.5).train()
+def test_modes_gradients_and_prompt_are_left_as_they_were_and_dropout_is_off(device):
+    model = recurrent(dropout=0.5).to(device).train()
     model.recurrent.eval()
-    text = generate(model, PROMPT, 9, temperature=0)
-    assert torch.equal(text, generate(model, PROMPT, 9, temperature=0))
+    prompt, options = PROMPT.to(device), {"temperature": 0, "stop": V - 1}
+    text = generate(model, prompt, 9, **options)
+    assert text.device.type == device
+    assert torch.equal(text.cpu(), generate(recurrent(), PROMPT, 9, **options))
     assert [model.training, model.recurrent.training, model.dropout.training] == [True, False, True]
     assert all(p.grad is None for p in model.parameters())
+    model(text).sum().backward()  # an inference tensor could not be
+    text += 1
+    generate(model, prompt, 0).add_(1)
+    assert torch.equal(prompt.cpu(), PROMPT)
+    assert generate(model, prompt.int(), 0).dtype == torch.int64
     broken = Fixed([math.nan])
     with pytest.raises(ValueError, match="largest logit after 2 tokens is nan"):
         generate(broken, PROMPT, 1, cache=False)
     assert broken.training
 
 
-def test_the_prompt_is_copied_and_the_text_may_be_trained_on():
-    model, prompt = transformer("rotary").train(), PROMPT.clone()
-    text = generate(model, prompt, 4, rng=rng())
-    model(text).sum().backward()  # an inference tensor could not be
-    text += 1
-    generate(model, prompt, 0).add_(1)
-    assert torch.equal(prompt, PROMPT)
-    assert generate(model, prompt.int(), 0).dtype == torch.int64
-
-
-def test_text_comes_back_on_the_device_of_its_prompt(device):
-    model = recurrent().to(device)
-    text = generate(model, PROMPT.to(device), 9, rng=rng(), stop=[V - 1])
-    assert text.device.type == device
-    assert torch.equal(text.cpu(), generate(recurrent(), PROMPT, 9, rng=rng(), stop=[V - 1]))
-
-
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"temperature": 0, "top_p": 2}, ValueError, "top_p must be at most 1 and above 0, got 2"),
         ({"top_q": 0.5}, TypeError, "unexpected keyword argument 'top_q'"),
         ({"prompt": PROMPT[0]}, ValueError, r"prompt must be \(B, T\) or .* got \[\(2,\)"),
-        ({"prompt": []}, ValueError, r"got \[\]"),
-        ({"prompt": [PROMPT]}, ValueError, r"got \[\(3, 2\)\]"),
         ({"prompt": [[1, 2]]}, TypeError, "integers or a list of them, got list"),
         ({"prompt": PROMPT[:, :0]}, ValueError, r"none of them 0, got \[\(3, 0\)"),
         ({"stop_strings": "a"}, ValueError, r"stop_strings \['a'\] need a decode"),
@@ -391,13 +337,9 @@ def test_text_comes_back_on_the_device_of_its_prompt(device):
         ({"stop": [V]}, ValueError, r"stop must be ids below 5, got \[5\]"),
         ({"stop": range(V), "min_new_tokens": 1}, ValueError, "nothing is left to draw"),
         ({"suppress_tokens": (V,)}, ValueError, r"suppressed ids must be below 5, got \[5\]"),
-        ({"suppress_tokens": range(V)}, ValueError, "nothing is left to draw"),
-        ({"suppress_tokens": (1.5,)}, TypeError, "suppress_tokens must be an integer"),
-        ({"no_repeat_ngram_size": 0}, ValueError, "no_repeat_ngram_size must be at least 1"),
         ({"no_repeat_ngram_size": 1, "n_new": 9}, ValueError, "nothing is left to draw"),
         ({"model": Fixed([0.0, 1.0])}, TypeError, r"Fixed has no new_cache\(\): pass cache=False"),
         ({"model": Fixed([-math.inf] * 3), "cache": False}, ValueError, "2 tokens is -inf"),
-        ({"model": Fixed([math.inf, 0]), "cache": False}, ValueError, "2 tokens is inf"),
         ({"model": Fixed([0, math.nan, 9]), "cache": False}, ValueError, "2 tokens is nan"),
     ],
 )

@@ -19,17 +19,14 @@ from unrolled.models import transformer as transformer_module
 from unrolled.models.block import Block
 from unrolled.models.encoder_decoder import EncoderDecoder
 from unrolled.models.heads import attention_weights
-from unrolled.models.kv_cache import KVCache
 from unrolled.models.masks import causal_mask, padding_mask
 from unrolled.models.positions import sinusoidal
 from unrolled.models.pretrained.from_torch import copy_block
 from unrolled.models.transformer import Encoder, TransformerLM
 from unrolled.models.transformer_config import POSITIONS, PRESETS, TransformerConfig, preset
-from unrolled_book.behaviour import BehaviourError, check_order, check_permutation
 
 V, D, H, HIDDEN, LAYERS, B, T, S, CONTEXT = 23, 12, 3, 19, 2, 5, 7, 11, 17
 DTYPE = torch.float64
-every_position = pytest.mark.parametrize("position", POSITIONS)
 both_places = pytest.mark.parametrize("norm_first", [True, False])
 
 
@@ -51,65 +48,27 @@ def test_a_configuration_fills_in_what_follows_and_cannot_be_changed_but_replace
     c = config(d_ff=None, position="rotary", dropout=0.1, residual_dropout=0.0)
     assert (c.n_kv_heads, c.head_dim, c.d_ff, c.rotary_dim) == (3, 4, 48, 4)
     assert (c.attention_dropout, c.residual_dropout, c.embedding_dropout) == (0.1, 0.0, 0.1)
-    c = config(head_dim=10, d_ff=19, rotary_dim=6, position="rotary")
-    assert (c.head_dim, c.d_ff, c.rotary_dim) == (10, 19, 6)
     with pytest.raises(FrozenInstanceError):
         c.d_model = 24
-    c = config(d_ff=None).replace(d_model=24)
+    c = c.replace(d_model=24)
     assert (c.head_dim, c.d_ff, c.replace(n_heads=2).head_dim) == (8, 96, 12)
     assert TransformerConfig(**asdict(c)) == c
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"n_heads": 5}, "n_heads=5 does not divide d_model=12"),
-        ({"parallel": True, "norm_first": False}, "parallel=True needs norm_first=True"),
-        ({"n_kv_heads": 2}, "n_kv_heads=2 does not divide n_heads=3"),
-        ({"norm_first": "post"}, "norm_first must be one of True, False, got 'post'"),
-        ({"position": "absolute"}, "position must be one of .* got 'absolute'"),
-        ({"norm": "batch"}, "norm must be one of layer, rms, got 'batch'"),
-        ({"activation": "tanh"}, "activation must be one of .* got 'tanh'"),
-        ({"implementation": "fast"}, "implementation must be one of .* got 'fast'"),
-        ({"dropout": 1.0}, "dropout must be at least 0 and below 1, got 1.0"),
-        ({"d_model": 15, "position": "sinusoidal"}, "an even d_model, got 15"),
-        ({"head_dim": 5, "position": "rotary"}, "even and at most head_dim=5, got 5"),
-        ({"rotary_dim": 6, "position": "rotary"}, "at most head_dim=4, got 6"),
-        ({"rotary_dim": 3, "position": "rotary-interleaved"}, "head_dim=4, got 3"),
-    ],
-)
-def test_settings_that_exclude_each_other_are_refused_with_the_numbers(changes, message):
-    with pytest.raises(ValueError, match=message):
-        config(**changes)
-
-
-def test_presets_are_found_by_name_and_may_be_changed():
-    assert preset("gpt2") == PRESETS["gpt2"]
     small = preset("gpt2", n_layers=2, d_model=24)
     assert (small.n_layers, small.d_model, small.n_heads, small.d_ff) == (2, 24, 12, 96)
-    with pytest.raises(KeyError, match="no preset 'gpt5'; there are transformer-2017, bert-base,"):
-        preset("gpt5")
-    with pytest.raises(ValueError, match="n_heads=12 does not divide d_model=25"):
-        preset("gpt2", d_model=25)
-    with pytest.raises(TypeError, match="width"):
-        preset("gpt2", width=3)
+    assert preset("gpt2") == PRESETS["gpt2"]
 
 
 def test_matrices_begin_with_the_spread_asked_for_and_the_last_of_each_layer_smaller():
-    model = TransformerLM(
-        config(d_model=120, d_ff=480, init_std=0.3, n_layers=8, tie_embeddings=False)
-    )
-    for name, parameter in model.named_parameters():
-        if name.endswith("bias"):
-            assert not parameter.any()
-        elif "norm" in name:
-            assert (parameter == 1).all()
+    c = config(d_model=120, d_ff=480, init_std=0.3, n_layers=8, tie_embeddings=False)
+    for name, parameter in TransformerLM(c).named_parameters():
+        if name.endswith("bias") or "norm" in name:
+            assert (parameter == ("weight" in name)).all()
         else:
             last = name.endswith(("o_proj.weight", "down.weight"))
             expected = 0.3 / math.sqrt(16) if last else 0.3
-            error = 5 * expected / math.sqrt(2 * parameter.numel())
-            assert abs(parameter.std().item() - expected) < error, name
-            assert abs(parameter.mean().item()) < 5 * expected / math.sqrt(parameter.numel()), name
+            error = 5 * expected / math.sqrt(parameter.numel())
+            assert abs(parameter.std().item() - expected) < error / math.sqrt(2), name
+            assert abs(parameter.mean().item()) < error, name
 
 
 @both_places
@@ -144,17 +103,6 @@ def test_gradients_of_a_block_agree_with_finite_differences(norm_first):
     block = randomised(Reading(c, causal=True, cross=True))
     inputs = torch.randn(1, 3, 4), torch.randn(1, 2, 4)
     assert passes_gradcheck(block, *inputs, fast_mode=True)
-
-
-@every_position
-def test_the_order_of_tokens_matters_where_there_are_positions(position):
-    encoder = randomised(Encoder(config(position=position))).eval()
-    if position == "none":
-        check_permutation(encoder, tokens())
-    else:
-        check_order(encoder, tokens())
-        with pytest.raises(BehaviourError):
-            check_permutation(encoder, tokens())
 
 
 @settings(max_examples=15, deadline=None)
@@ -215,19 +163,7 @@ def test_logits_are_the_parts_in_a_row(changes, expected):
         assert (model.head.weight is model.embedding.weight) == tied
 
 
-@pytest.mark.parametrize(
-    ("position", "layout"), [("rotary", "half"), ("rotary-interleaved", "interleaved")]
-)
-def test_rotary_positions_turn_what_the_configuration_says(position, layout):
-    c = config(position=position, rope_theta=7.0, head_dim=10, rotary_dim=6, n_layers=1)
-    model, x = randomised(TransformerLM(c)).eval(), tokens()
-    rotary = model.stack.blocks[0].attention.rotary
-    assert (rotary.base, rotary.layout, rotary.rotary_dim) == (7.0, layout, 6)
-    hidden = model.stack.blocks[0](model.embed(x))  # alone it turns as well
-    close(model(x), model.logits(model.stack.final_norm(hidden)), 0)
-
-
-@every_position
+@pytest.mark.parametrize("position", POSITIONS)
 @pytest.mark.parametrize("variant", [{}, {"window": 3}])
 def test_padding_on_the_left_gives_the_logits_of_each_text_alone(position, variant):
     """Also read in pieces, as prompts of different lengths are."""
@@ -259,7 +195,8 @@ def test_documents_packed_into_a_row_are_read_as_each_alone(position):
 
 
 def test_a_read_that_was_interrupted_is_forgotten():
-    model, x, cache = language_model(), tokens(), KVCache(LAYERS)
+    model, x = language_model(), tokens()
+    cache = model.new_cache()
     model(x[:, :3], cache=cache)
     cache.layers[0].append(*(torch.randn(B, H, 2, D // H) for _ in "kv"))  # the first layer's part
     assert cache.length == 3
@@ -304,22 +241,15 @@ def test_a_mask_is_prepared_once_for_all_layers(monkeypatch):
     assert len(made) == 1 + 3
 
 
-def test_a_block_alone_needs_what_a_stack_gives_it():
-    x, source = torch.randn(B, T, D), torch.randn(B, S, D)
+def test_a_block_alone_may_get_what_a_stack_gives_it():
+    x = torch.randn(B, T, D)
     for position in ("alibi", "relative"):
         block = Block(config(position=position), causal=True)
-        with pytest.raises(ValueError, match=f"'{position}': the block needs their bias"):
-            block(x)
         block(x, masks.prepare(None, torch.zeros(H, T, T), T, T, causal=True))
     block = Block(config(position="rotary", window=None), causal=False)
     order = torch.randperm(T)
     assert (block(x)[:, order] - block(x[:, order])).abs().max() > 1e-3  # it turns by itself
-    for cross, read in ((True, None), (False, source)):
-        with pytest.raises(ValueError, match="a source belongs to a block made with cross=True"):
-            Block(config(), causal=True, cross=cross)(x, source=read)
-    assert Block(TransformerConfig(d_model=D, n_heads=H), causal=True)(x).shape == (B, T, D)
-    with pytest.raises(TypeError, match="vocab_size must be an integer, got None"):
-        TransformerLM(TransformerConfig(d_model=D, n_heads=H))
+    assert Block(NO_WORDS, causal=True)(x).shape == (B, T, D)
 
 
 def test_a_parallel_block_adds_what_its_layers_make_of_one_norm():
@@ -347,48 +277,58 @@ def test_the_implementation_reaches_every_part(implementation, monkeypatch):
 
 
 def test_each_dropout_has_its_own_rate():
-    x = tokens()
-    for name, layers in (
-        ("attention_dropout", 0),
-        ("residual_dropout", 2 * LAYERS),
-        ("embedding_dropout", 1),
-    ):
-        model = language_model(**{name: 0.5}).train()
-        acting = [m for m in model.modules() if isinstance(m, nn.Dropout) and m.p]
-        used = []
-        for module in acting:
-            module.register_forward_hook(lambda *_, used=used: used.append(1))
+    layers = {"attention_dropout": 0, "residual_dropout": 2 * LAYERS, "embedding_dropout": 1}
+    for name, n in layers.items():
+        model, used, x = language_model(**{name: 0.5}).train(), [], tokens()
+        for module in model.modules():
+            if isinstance(module, nn.Dropout) and module.p:
+                module.register_forward_hook(lambda *_, used=used: used.append(1))
         assert (model(x) != model(x)).any(), name
-        assert len(used) == 2 * layers
+        assert len(used) == 2 * n
 
 
-@pytest.mark.parametrize("position", ["learned", "sinusoidal", "rotary", "alibi", "relative"])
+@pytest.mark.parametrize("position", ["learned", "rotary", "relative"])
 def test_compiled_it_reads_every_length_without_compiling_again(position):
     model, frames = language_model(position=position, n_layers=1), CompileCounter()
     torch._dynamo.reset()
     compiled = torch.compile(model, backend=frames, dynamic=True)
-    for n in (5, 9, 17):
+    for n in (5, 17):
         x = tokens(2, n)
         close(compiled(x), model(x), 1e-10)
     assert frames.frame_count == 1
+
+
+NO_WORDS = TransformerConfig(d_model=D, n_heads=H)
 
 
 def placed(positions, position="none"):
     return language_model(position=position)(tokens(2, 3), positions=positions)
 
 
+def block(cross=False, **changes):
+    return Block(config(**changes), causal=True, cross=cross)(torch.randn(B, T, D))
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
+        *((lambda _, changes=changes: config(**changes), ValueError, message)
+          for changes, message in (
+            ({"n_heads": 5}, "n_heads=5 does not divide d_model=12"),
+            ({"parallel": True, "norm_first": False}, "parallel=True needs norm_first=True"),
+            ({"dropout": 1.0}, "dropout must be at least 0 and below 1, got 1.0"),
+            ({"d_model": 15, "position": "sinusoidal"}, "an even d_model, got 15"),
+            ({"head_dim": 5, "position": "rotary"}, "even and at most head_dim=5, got 5"),
+            ({"rotary_dim": 6, "position": "rotary"}, "at most head_dim=4, got 6"))),
+        (lambda _: preset("gpt5"), KeyError, "no preset 'gpt5'; there are transformer-2017, bert-"),
+        (lambda _: preset("gpt2", width=3), TypeError, "width"),
+        (lambda _: TransformerLM(NO_WORDS), TypeError, "vocab_size must be an integer, got None"),
         (lambda m: m(tokens(1, 18)), ValueError, "18 tokens do not fit into the context of 17"),
         (lambda m: m(tokens(), up_to(7, 4, width=T)), ValueError,
          r"shape \(5, 7\) or with four axes, got \(2, 7\)"),
-        (lambda m: m(tokens(), tokens()), TypeError, "got torch.int64"),
         (lambda m: [m(tokens(1, n), cache=c) for c in [m.new_cache()] for n in (10, 8)],
          ValueError, "18 tokens do not fit into the context of 17"),
         (lambda m: placed(torch.tensor([0])), ValueError, r"positions must be int64 \(3,\) or \(2"),
-        (lambda m: placed(torch.zeros(2, 3)), ValueError, r"must be int64 .*got torch.float64"),
-        (lambda m: placed(torch.arange(4), "rotary"), ValueError, "positions must be int64"),
         (lambda m: placed(torch.arange(3)), ValueError, "the configuration has position='none'"),
         (lambda m: placed(torch.arange(15, 18), "learned"), IndexError, "between 0 and 16, got"),
         (lambda m: m(tokens(), positions=torch.arange(T), cache=m.new_cache()), ValueError,
@@ -397,9 +337,13 @@ def placed(positions, position="none"):
          "n_token_types=0"),
         (lambda m: Encoder(config(n_token_types=3))(tokens(), None, tokens().clamp(min=3)),
          IndexError, "token_types must lie between 0 and 2, got 3"),
+        (lambda _: block(position="alibi"), ValueError, "'alibi': the block needs their bias"),
+        (lambda _: block(cross=True), ValueError, "belongs to a block made with cross=True"),
+        (lambda m: m.stack(torch.randn(B, T, D), source=torch.randn(B, S, D)), ValueError,
+         "belongs to a block made with cross=True"),
     ],
 )  # fmt: skip
-def test_inputs_that_do_not_fit_are_refused(call, error, message):
+def test_what_does_not_fit_is_refused_with_the_numbers(call, error, message):
     with pytest.raises(error, match=message):
         call(language_model())
 

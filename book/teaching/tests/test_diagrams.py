@@ -33,19 +33,24 @@ def test_a_matrix_shows_its_numbers_in_its_cells_its_name_and_its_shape():
     assert board.axes.texts[-1].get_fontsize() < 5
 
 
-def test_a_stage_hides_what_comes_later_and_moves_nothing(monkeypatch, displayed):
+def test_a_stage_draws_what_comes_later_as_empty_outlines_and_moves_nothing(monkeypatch, displayed):
     def drawn(stage):
         board = figures.Board(200, 60, stage=stage)
         first = board.box(10, 10, "one")
         with board.at(2):
             second = board.box(100, 10, "two")
+            board.matrix(150, 10, [[3, 4]], cell=(10, 10))
             board.arrow(first, second, "then")
             with board.at(1):  # never earlier than what surrounds it
                 board.text(150, 50, "end")
         return board.figure, second
 
     assert texts(drawn(1)[0]) == ["one"]
-    assert texts(drawn(2)[0]) == texts(drawn(None)[0]) == ["one", "two", "then", "end"]
+    assert texts(drawn(2)[0]) == texts(drawn(None)[0]) == ["one", "two", "3", "4", "then", "end"]
+    first, *later = drawn(1)[0].axes[0].patches  # "two" and two cells; no arrow yet
+    assert [p.get_facecolor()[3] for p in later] == [0, 0, 0]
+    assert {p.get_edgecolor() for p in later}.isdisjoint({first.get_edgecolor()})
+    assert max(p.get_zorder() for p in later) < first.get_zorder()
     assert drawn(1)[1] == drawn(2)[1]
     monkeypatch.setenv("UNROLLED_STATIC", "1")
     explore(lambda stage: drawn(stage)[0], stage=[1, 2], alt="stage {stage}")

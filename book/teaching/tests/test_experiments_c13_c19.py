@@ -30,11 +30,11 @@ def test_every_arm_is_measured_at_the_rate_of_its_kind():
 def test_rates_are_searched_on_validation_numbers_with_the_arms_own_steps(monkeypatch):
     seen = []
     monkeypatch.setattr(c13, "train", lambda model, *a: seen.append(a))
-    scores = iter([[90.0, 80.0], [100.0, 90.0], [70.0, 80.0]])
+    scores = iter([[90.0, 80.0], [100.0, 90.0], [70.0, 80.0], [60.0, 60.0]])
     monkeypatch.setattr(c13, "by_length", lambda model, split: {"valid": next(scores)}[split])
     (row,) = c13.rates(c13.SEARCHED[:1])
     assert row["arm"] == "none"
-    assert [r["wrong"] for r in row["rates"]] == [15.0, 5.0, 25.0]
+    assert [r["wrong"] for r in row["rates"]] == [15.0, 5.0, 25.0, 40.0]
     assert seen == [(0, c13.SEARCHED[0].n_steps, lr) for lr in c13.LRS]
 
 

@@ -105,8 +105,8 @@ def names() -> tuple[str, ...]:
     return tuple(corpus.name for corpus in CORPORA)
 
 
-@cache
 @checked
+@cache
 def load(name: str) -> Corpus:
     """The corpus called `name`, read from the installed package and checked.
 

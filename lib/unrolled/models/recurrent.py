@@ -96,8 +96,7 @@ class Recurrent(nn.Module):
         lengths = None if mask is None else _lengths(x, mask)
         fused = self.implementation != "reference" and self._kernel() is not None
         run = self._fused if fused else self._reference
-        device = "cpu" if x.is_meta else x.device.type  # there is no autocast for meta
-        with torch.autocast(device, enabled=False):
+        with torch.autocast("cpu" if x.is_meta else x.device.type, enabled=False):
             return run(x.to(dtype), state, lengths)
 
     def _reference(self, x: Tensor, state: State, lengths: Tensor | None) -> tuple[Tensor, State]:
@@ -133,7 +132,7 @@ class Recurrent(nn.Module):
     def _fused(self, x: Tensor, state: State, lengths: Tensor | None) -> tuple[Tensor, State]:
         """One call of the kernel under torch.nn's module, with the cells' own parameters."""
         weights = list(self.cells.parameters())  # of each cell: weight_ih, weight_hh, two biases
-        dropout = self.dropout if self.training else 0.0
+        dropout = self.dropout * self.training
         trains = self.training or torch.is_grad_enabled()  # else cuDNN keeps nothing for a backward
         how = (weights, True, self.n_layers, dropout, trains, self.bidirectional)
         if lengths is None:

@@ -215,10 +215,7 @@ class Trainer:
             with torch.no_grad():
                 moved = (to_device(b, self.device, self.dtype) for b in self.valid)
                 found = [self.forward(batch, cache) for batch in moved]
-            own = (
-                sum(_runtime.to_floats([x for x, _ in found])),
-                sum(_runtime.to_floats([w for _, w in found])),
-            )
+            own = tuple(sum(_runtime.to_floats([pair[i] for pair in found])) for i in (0, 1))
         elif self.processes.rank == 0:
             own = float(self.valid(self.model)), 1.0
         return tuple(self.processes.sum(torch.tensor(own, dtype=torch.float64)).tolist())

@@ -26,7 +26,7 @@ from unrolled_book.experiments._common import best_lr, n_parameters, search, see
 from unrolled_book.tasks import number_words
 
 EMBEDDING, HIDDEN, BATCH_SIZE, MAX_NORM = 32, 64, 64, 1.0
-LRS = 2.5e-3, 5e-3, 1e-2
+LRS = 2.5e-3, 5e-3, 1e-2, 2e-2
 N_STEPS, LONGER, WITH_ATTENTION = 1_500, 4_500, 700
 DIGITS = tuple(range(3, number_words.MAX_DIGITS + 1))  # tested; of shorter ones there are few
 PER_LENGTH, N_SWAPS = 150, 100  # a length, a kind of digit

@@ -106,7 +106,7 @@ class Board:
 
     @contextmanager
     def at(self, stage: int) -> Iterator[None]:
-        """What is drawn inside appears from `stage` on; it has its place at every stage."""
+        """What is drawn inside appears from `stage` on; before, its boxes and cells are faint."""
         outer, self._from = self._from, max(stage, self._from)
         try:
             yield
@@ -210,7 +210,7 @@ class Board:
                 continue
             role = "test" if numbers and entry < 0 else roles[i, j]
             strength = 0.06 + 0.4 * min(1, abs(entry) / limit) if numbers else 0.22
-            self._fill(*at, width, height, role, strength)
+            self._fill(*at, width, height, role, strength, faint=True)
             written = format(entry, form).replace("-", "−") if numbers and form else ""
             written = written if numbers else str(entry)
             if written:
@@ -323,12 +323,12 @@ class Board:
 
     def _fill(
         self, x: float, y: float, width: float, height: float, role: str, alpha: float,
-        line: float = 1.5,
+        line: float = 1.5, faint: bool = False,
     ) -> None:  # fmt: skip
         face = mpl.colors.to_rgba(_role(role), round(float(alpha), 2))
         patch = Rectangle((x, y), width, height, facecolor=face, edgecolor=_role("page"),
                           linewidth=line)  # fmt: skip
-        self._draw(self.axes.add_patch, patch)
+        self._draw(self.axes.add_patch, patch, faint=faint)
 
     def _frame(
         self, x: float, y: float, width: float, height: float, role: str, line: float = 1.0
@@ -340,11 +340,16 @@ class Board:
         face = mpl.colors.to_rgba(_role(role), 0.1)
         patch = FancyBboxPatch((x, y), width, height, boxstyle="round,pad=0,rounding_size=5",
                                facecolor=face, edgecolor=_role(role), linewidth=1.2)  # fmt: skip
-        self._draw(self.axes.add_patch, patch)
+        self._draw(self.axes.add_patch, patch, faint=True)
 
-    def _draw(self, method: Any, *args: Any, **kwargs: Any) -> None:
+    def _draw(self, method: Any, *args: Any, faint: bool = False, **kwargs: Any) -> None:
+        """Draw it, if its stage has come; before, a `faint` patch is an outline behind the rest."""
         if self.stage is None or self._from <= self.stage:
             method(*args, **kwargs)
+        elif faint:
+            (patch,) = args
+            patch.set(facecolor="none", edgecolor=_role("grid"), linewidth=0.8, zorder=0.5)
+            method(patch)
 
 
 @cache  # the outline of a text takes milliseconds, and a figure that moves repeats its texts

@@ -88,8 +88,8 @@ def morphemes(word: str) -> tuple[str, ...]:
     return tuple(pieces)
 
 
-@cache
 @checked
+@cache
 def vocabulary(language: str) -> tuple[str, ...]:
     """All tokens of a language: padding, the start and the end mark, then its words."""
     if one_of("the language", language, LANGUAGES) == "de":
