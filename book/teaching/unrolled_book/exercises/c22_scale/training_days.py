@@ -25,7 +25,7 @@ def training_days(N, n, devices, peak, utilisation):
 # %% explanation
 explanation = r"""
 The rule says $C = 6Nn$. In a second the machines do `devices · peak · utilisation` operations,
-fewer than the data sheet promises. GPT-3 takes 28 days on the 1,024 processors, and 79 years on
+fewer than the data sheet promises. GPT-3 takes 28 days on the 1,024 processors, and 80 years on
 one.
 """
 
