@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import defaultdict
 from functools import cache
 
 import pytest
@@ -84,6 +85,20 @@ def test_a_beam_search_for_the_hand():
     assert three.tokens[0, 0].tolist() == [0, 0, 2, 2]
     assert three.scores[0, 0].item() == pytest.approx(math.log(0.21) * 4)
     assert three.lengths.tolist() == [[2, 3, 3]]
+
+
+def test_with_a_negative_alpha_a_search_that_never_stops_early_judges_by_the_present_length():
+    """$ has 0.3, a$ 0.24; aa, still open, has 0.36, and ends next: better than a$ as alpha counts.
+
+    Judged by the 20 tokens that it might get, it would look worse.
+    """
+    ends = defaultdict(lambda: [0.0, 0.0, 1.0])
+    model = Tree(ends | {"": [0.6, 0.1, 0.3], "a": [0.6, 0.0, 0.4]})
+    options = {"n_beams": 2, "n_best": 2, "alpha": -0.3, "stop": 2, "cache": False}
+    found = beam_search(model, START_TEXT, 20, **options, early_stopping="never")
+    assert found.lengths.tolist() == [[1, 3]]
+    nats = [math.log(p) * n**0.3 for p, n in ((0.3, 1), (0.36, 3))]
+    assert found.scores[0].tolist() == pytest.approx(nats)
 
 
 def test_the_exact_mode_for_the_hand():

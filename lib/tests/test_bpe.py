@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+import tracemalloc
 from collections import Counter
 from itertools import accumulate, islice, pairwise
 
@@ -218,6 +219,8 @@ def test_the_cache_is_bounded_and_changes_nothing(trained, monkeypatch):
     fresh, text = BPETokenizer(trained.merges), TEXT[:1_000]
     assert np.array_equal(fresh.encode(text + text), trained.encode(text + text))
     assert len(fresh._cache) <= 3
+    fresh.encode(50 * "x")
+    assert 50 * "x" not in fresh._cache
 
 
 @modest
@@ -275,13 +278,21 @@ def lines_run(work) -> int:
     return n_lines
 
 
+def peak_memory(work) -> int:
+    tracemalloc.start()
+    work()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
 LETTERS = np.random.default_rng(0).integers(97, 101, 8_000, dtype=np.uint8).tobytes()
 
 
 @pytest.mark.parametrize(
     "word", [b"a" * 8_000, LETTERS, b"abcd" * 2_000], ids=["equal bytes", "random", "period 4"]
 )
-def test_the_work_for_one_long_word_grows_as_its_length(word):
+def test_the_work_and_the_memory_for_one_long_word_grow_as_its_length(word):
     """Four times the bytes and, where there are so many to learn, four times the merges."""
     n = len(word)
     merges = {at: learn_merges({word[:at]: 1}, at // 10) for at in (n // 4, n)}
@@ -293,7 +304,8 @@ def test_the_work_for_one_long_word_grows_as_its_length(word):
         return lambda: BPETokenizer(merges[at], pattern="none").encode_bytes(word[:at])
 
     for work in (train, encode):
-        assert lines_run(work(n)) < 5.6 * lines_run(work(n // 4)), work
+        for cost, most in ((lines_run, 5.6), (peak_memory, 5)):
+            assert cost(work(n)) < most * cost(work(n // 4)), (work, cost)
 
 
 def test_a_hundred_thousand_equal_bytes_are_learnt_and_encoded_in_no_time():

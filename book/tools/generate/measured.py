@@ -77,6 +77,7 @@ def renamed() -> str:
         rows.append({"n": f"{n}" + ", shuffled text" * (kind == "control")} | shares)
     ten, thirty, hundred, shuffled = rows
     assert ten["nearest"] < 0.05
+    assert 0.14 < thirty["nearest"] < 0.2
     assert thirty["in ten"] < 0.5 < hundred["nearest"] < 0.85 < hundred["in ten"]
     assert shuffled["in ten"] < 0.01
     return section(
