@@ -284,10 +284,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: (-sizes.get(of[item], math.inf), of[item]))
 
 
+class Host(http.server.ThreadingHTTPServer):
+    request_queue_size = 128  # a browser asks for six files at once, and several pages do
+
+
 @contextlib.contextmanager
 def served(handler: type[http.server.BaseHTTPRequestHandler] = Quiet) -> Iterator[str]:
     """Serve the built book; the address of its landing page, without the slash at the end."""
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+    with Host(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}{base().rstrip('/')}"
