@@ -23,6 +23,7 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.environment import BuildEnvironment
 from unrolled_book import exercises
+from unrolled_book.predictions import of_notebook
 
 STATIC = "exercises"  # below _static
 PROGRESS = "book/progress"
@@ -92,7 +93,7 @@ def _add(app: Sphinx, context: dict[str, Any], told: dict[str, Any]) -> None:
 
 
 def _contents(app: Sphinx) -> list[dict[str, Any]]:
-    """The chapters with exercises, in the book's order: title, page, and each exercise's title."""
+    """The chapters with exercises, in the book's order: title, page, what is asked there."""
     order = exercises.chapters()
     found = []
     for page, title in app.env.titles.items():
@@ -105,7 +106,9 @@ def _contents(app: Sphinx) -> list[dict[str, Any]]:
                 {"name": f"{slug}/{one.name}", "title": one.title, "anchor": anchor}
                 for one, anchor in zip(items, anchors, strict=True)
             ]
-            found.append({"title": title.astext(), "page": page, "exercises": listed})
+            asked = [one.name for one in of_notebook(app.env.doc2path(page))]
+            found.append({"title": title.astext(), "page": page, "exercises": listed,
+                          "predictions": asked})  # fmt: skip
     return sorted(found, key=lambda chapter: chapter["page"])  # 02_ngrams before 02b_smoothing
 
 

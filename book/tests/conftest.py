@@ -284,6 +284,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: (-sizes.get(of[item], math.inf), of[item]))
 
 
+def axe(page: Page) -> list:
+    """What axe finds wrong with the page as it stands."""
+    page.add_script_tag(path=AXE)
+    return page.evaluate(RUN_AXE, None)
+
+
 class Host(http.server.ThreadingHTTPServer):
     request_queue_size = 128  # a browser asks for six files at once, and several pages do
 

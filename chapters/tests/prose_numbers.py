@@ -96,6 +96,9 @@ def sentences(chapter: Chapter) -> Iterator[tuple[int, str]]:
 def _sentences_of(block: str) -> Iterator[str]:
     text = re.sub(r"^\s*(?:#+\s+(?:\d+(?:\.\d+)*\.?\s)?|(?:>|[-*+]|\d+[.)])\s)", "", block)
     text = re.sub(r"(?s)\$\$.*?\$\$|\$[^$]*\$|`[^`]*`|<!--.*?-->|<[^>]*>", " … ", text)
+    text = re.sub(
+        r"\([^)]*\d counts?\)|\A\*[^*]+\.\*", " ", text
+    )  # spans of a prediction's answers
     text = re.sub(r"[ \t\n]+", " ", text)  # thin spaces stay
     for sentence in re.split(r"(?<=[.!?:;])\s+(?=\S)", text):
         if "](cite:" not in sentence:

@@ -32,6 +32,7 @@ RULES = [
     rules_text.closes_as_every_chapter,
     rules_text.says_how_long_it_takes,
     rules_text.is_light,
+    rules_text.predictions_are_in_form,
     rules_numbers.numbers_survive_another_processor,
     rules_numbers.no_number_is_rounding,
     rules_numbers.no_assertion_depends_on_time,

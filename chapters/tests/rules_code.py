@@ -8,7 +8,7 @@ import itertools
 import re
 from collections import defaultdict
 
-from book.tools.notebooks import METADATA, is_draft, tags
+from book.tools.notebooks import KEPT, METADATA, is_draft, tags
 from book.tools.notebooks.address import BOOTSTRAP, library_source
 from book.tools.notebooks.exercise_cells import of_chapter, render
 from nbformat import NotebookNode, from_dict
@@ -58,7 +58,7 @@ def metadata_is_clean(chapter: Chapter) -> list[str]:
     if None in ids or len(set(ids)) < len(ids):
         found.append("cell ids are missing or stand twice; run `make chapters`")
     for index, cell in enumerate(chapter.cells):
-        if more := sorted(set(cell.metadata) - {"tags"}):
+        if more := sorted(set(cell.metadata) - set(KEPT)):
             found.append(f"cell {index} has the metadata {more}; run `make chapters`")
         if unknown := sorted(set(tags(cell)) - KNOWN_TAGS):
             found.append(f"cell {index} has unknown tags {unknown}; known: {sorted(KNOWN_TAGS)}")

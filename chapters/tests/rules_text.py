@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import difflib
 import re
 from functools import cache
@@ -10,6 +12,7 @@ import pybtex.database
 from book.tools.notebooks import ROOT, number
 from book.tools.notebooks.weight import COLUMNS, SAID, weigh
 from sphinx.util.nodes import _make_id
+from unrolled_book.predictions import parse
 
 from chapter import Chapter, items, without_fences
 
@@ -184,6 +187,35 @@ def is_light(chapter: Chapter) -> list[str]:
         if counted[what] > limit
     ]
     return found + [f"wider than {COLUMNS} columns: {line}" for line in w.wide]
+
+
+def predictions_are_in_form(chapter: Chapter) -> list[str]:
+    """A prediction's answer is in the form that the page reads, and its key is computed."""
+    found = []
+    for index, cell in enumerate(chapter.cells):
+        key = cell.metadata.get("predict", {}).get("key")
+        try:
+            one = parse(cell.source) if cell.cell_type == "markdown" else None
+        except ValueError as error:
+            found.append(f"cell {index}: {error}")
+            continue
+        if bool(one) != bool(key):
+            found.append(f"cell {index}: an answer and the key in the metadata belong together")
+        elif one and isinstance(key, dict) != (one.kind == "choice"):
+            found.append(f"cell {index}: the key of a {one.kind} is not a {type(key).__name__}")
+        elif one:
+            found += [f"cell {index}: the key {k!r} names nothing that the chapter computes"
+                      for k in _expressions(key) if not _looks_up(k)]  # fmt: skip
+    return found
+
+
+def _expressions(key: str | dict[str, str]) -> list[str]:
+    return list(key.values()) if isinstance(key, dict) else [key]
+
+
+def _looks_up(expression: str) -> bool:
+    names = (node.id for node in ast.walk(ast.parse(expression)) if isinstance(node, ast.Name))
+    return bool(set(names) - set(dir(builtins)) - {"np", "torch"})
 
 
 def has_one_title(chapter: Chapter) -> list[str]:

@@ -6,9 +6,12 @@ import re
 
 import pytest
 import yaml
+from book.tools.generate import concept_map
 from book.tools.generate.road import COUNTED, road
 from book.tools.notebooks import ROOT, chapter_paths, published
 from book.tools.notebooks.links import short
+from unrolled_book.cards import of_chapter
+from unrolled_book.predictions import of_notebook
 
 from rules_text import bibliography
 
@@ -92,3 +95,36 @@ def test_no_page_counts_the_chapters_by_hand(page):
     text = COUNTED.sub("", (ROOT / page).read_text("utf8"))
     typed = re.findall(r"(?i)\b(?:\d+|[a-z]*teen|ten|eleven|twelve|twenty\S*) chapters\b", text)
     assert not typed, f"{page} counts them; only the landing page does, and `make pages` writes it"
+
+
+@pytest.mark.parametrize("path", published(), ids=lambda path: path.stem)
+def test_a_chapter_asks_for_predictions_and_has_cards(path):
+    kinds = [one.kind for one in of_notebook(path)]
+    assert len(kinds) >= 4
+    assert {"number", "cells"} & set(kinds)
+    assert 5 <= len(of_chapter(path)) <= 8
+
+
+def test_every_card_belongs_to_a_chapter():
+    files = {path.stem for path in (ROOT / "book" / "cards").iterdir()}
+    assert files == {path.stem for path in published()}
+    names = [card.name for path in published() for card in of_chapter(path)]
+    assert len(set(names)) == len(names)
+
+
+def test_each_path_through_the_book_is_closed():
+    every = concept_map.chapters()
+    for way in concept_map.ways():
+        assert list(way.chapters) == [n for n in every if n in way.chapters], way.name
+        assert set(concept_map.missing(way.chapters, every)) <= set(way.knows), way.name
+        assert not set(way.chapters) & set(way.knows), way.name
+
+
+def test_no_chapter_needs_itself_by_a_detour():
+    every = concept_map.chapters()
+    for n, one in every.items():
+        assert all(list(every).index(need) < list(every).index(n) for need in one.needs)
+
+
+def test_the_map_draws_every_chapter():
+    assert set(concept_map.places()) == set(concept_map.chapters())

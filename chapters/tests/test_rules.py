@@ -95,6 +95,24 @@ def text(source: str) -> list:
     return with_cell(new_markdown_cell(source))
 
 
+ASKED = """**Predict.** How many?
+
+<details><summary>Answer: how-many</summary>
+
+**3 of them** (2 to 4 counts). We count them.
+
+- *above 4.* You may count some of them twice, as is easily done.
+
+</details>"""
+
+
+def asked(told: dict, text: str = ASKED) -> list:
+    """A prediction with this key, whose answer is not computed before the cell below."""
+    cell = new_markdown_cell(text or "**Predict.** How many?")
+    cell.metadata["predict"] = told
+    return [*with_cell(cell)[:-2], new_code_cell("x = 3; 2, 4"), *with_cell(cell)[-2:]]
+
+
 def opening(old: str, new: str) -> list:
     assert old in OPENING
     return [new_markdown_cell(OPENING.replace(old, new)), *good()[1:]]
@@ -223,6 +241,11 @@ BAD = [
     ("is_light", code("x = 1\n" * 26), "longest cell: 26"),
     ("is_light", code("x = " + "1" * 90), "wider than 80 columns: cell 5: 94 columns"),
     ("closes_as_every_chapter", closing("- We counted.", "- We counted.\n" * 6), "6 points"),
+    ("predictions_are_in_form", asked({}), "belong together"),
+    ("predictions_are_in_form", asked({"key": "x"}, text=""), "belong together"),
+    ("predictions_are_in_form", asked({"key": {"a": "x"}}), "the key of a number"),
+    ("predictions_are_in_form", asked({"key": "min(3, 5)"}), "names nothing"),
+    ("predictions_are_in_form", asked({"key": "x"}, text=ASKED.replace("counts", "")), "stands as"),
     (
         "numbers_survive_another_processor",
         code(outputs=[new_output("stream", name="stdout", text="0.12345678")]),

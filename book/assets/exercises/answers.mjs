@@ -6,9 +6,12 @@
 //
 // state: "draft", "failed", "unwritten", "passed". changed: ISO time. starter: the edition of the
 // starter that the answer was begun from. The same text is what `export` writes and what the grader
-// of a course reads.
+// of a course reads; there the reader's predictions and cards stand beside the answers (see
+// predict.js and today.js).
 
 const KEY = "unrolled-answers";
+const PREDICTIONS = "unrolled-predictions";
+const CARDS = "unrolled-cards";
 const STATES = ["draft", "failed", "unwritten", "passed"];
 let memory = {}; // what was written while the storage is full or forbidden
 
@@ -56,18 +59,52 @@ export function put(name, answer) {
   return write(answers, name);
 }
 
-/** Forget all answers. */
+/** The reader's predictions by name: {"given", "right", "changed"}. */
+export function predictions() {
+  try {
+    return sane(JSON.parse(localStorage.getItem(PREDICTIONS) ?? "{}").predictions);
+  } catch {
+    return {};
+  }
+}
+
+function sane(found) {
+  const whole = ([, one]) => typeof one?.given === "string" && typeof one.changed === "string";
+  return Object.fromEntries(Object.entries(found ?? {}).filter(whole));
+}
+
+/** What the reader knows of the cards: {"chapters": [...], "cards": {name: {"level", "due"}}}. */
+export function cards() {
+  try {
+    return saneCards(JSON.parse(localStorage.getItem(CARDS) ?? "{}"));
+  } catch {
+    return saneCards({});
+  }
+}
+
+function saneCards(found) {
+  const whole = ([, card]) => Number.isInteger(card?.level) && /^\d{4}-\d\d-\d\d$/.test(card.due);
+  const names = Array.isArray(found?.chapters) ? found.chapters : [];
+  return {
+    chapters: names.filter((name) => typeof name === "string"),
+    cards: Object.fromEntries(Object.entries(found?.cards ?? {}).filter(whole)),
+  };
+}
+
+/** Forget all answers, predictions and cards. */
 export function erase() {
   memory = {};
   try {
     localStorage.removeItem(KEY);
+    localStorage.removeItem(PREDICTIONS);
+    localStorage.removeItem(CARDS);
   } catch {}
 }
 
 /** The text of the file that `merge` and the grader read. */
-export function pack(answers = all()) {
+export function pack(answers = all(), more = {}) {
   const head = { format: "unrolled-answers", version: 1, saved: new Date().toISOString() };
-  return JSON.stringify({ ...head, answers }, null, 1) + "\n";
+  return JSON.stringify({ ...head, answers, ...more }, null, 1) + "\n";
 }
 
 /** Take the answers of a file in; of two, the one that was changed last. Gives how many came in, and
@@ -79,12 +116,35 @@ export function merge(text) {
     ([name, answer]) => !mine[name] || mine[name].changed < answer.changed,
   );
   const kept = !news.length || write({ ...mine, ...Object.fromEntries(news) });
-  return { taken: news.length, there: Object.keys(theirs).length, kept };
+  const file = JSON.parse(text);
+  const [guesses, known] = [Object.entries(sane(file.predictions)), predictions()];
+  const newer = guesses.filter(([name, one]) => !known[name] || known[name].changed < one.changed);
+  const [deck, own] = [saneCards(file.cards), cards()];
+  const later = Object.entries(deck.cards).filter(([name, card]) => !own.cards[name] || own.cards[name].due < card.due);
+  const chapters = [...new Set([...own.chapters, ...deck.chapters])];
+  return {
+    taken: news.length + newer.length + later.length,
+    there: Object.keys(theirs).length + guesses.length + Object.keys(deck.cards).length,
+    kept: [
+      kept,
+      !newer.length || store(PREDICTIONS, { predictions: { ...known, ...Object.fromEntries(newer) } }),
+      !chapters.length || store(CARDS, { chapters, cards: { ...own.cards, ...Object.fromEntries(later) } }),
+    ].every(Boolean),
+  };
+}
+
+function store(key, what) {
+  try {
+    localStorage.setItem(key, JSON.stringify({ format: key, version: 1, ...what }));
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** Call back when another tab has changed the answers, or may have while this one slept. */
 export function watch(changed) {
-  addEventListener("storage", ({ key }) => (key === KEY || key === null) && changed());
+  addEventListener("storage", ({ key }) => (key === KEY || key === PREDICTIONS || key === null) && changed());
   addEventListener("pageshow", ({ persisted }) => persisted && changed());
   document.addEventListener("visibilitychange", () => document.hidden || changed());
 }

@@ -1,5 +1,5 @@
 // The page of the reader's progress: what is solved, and a file to take the answers along.
-import { all, erase, find, merge, pack, watch } from "./answers.mjs";
+import { all, cards, erase, find, merge, pack, predictions, watch } from "./answers.mjs";
 
 const { chapters } = JSON.parse(document.getElementById("u-live").textContent);
 const SIGNS = { passed: ["✓", "solved"], failed: ["✗", "not right yet"], draft: ["…", "begun"], unwritten: ["…", "begun"] };
@@ -21,18 +21,29 @@ root.replaceChildren(total, bar, buttons, said, list);
 
 function draw() {
   const answers = all();
+  const guessed = predictions();
   const state = ({ name }) => find(answers, name)?.state ?? "";
   const names = chapters.flatMap((chapter) => chapter.exercises);
   const solved = names.filter((one) => state(one) === "passed").length;
-  total.replaceChildren(make("strong", `${solved} of ${names.length} exercises solved`));
+  const asked = chapters.flatMap((chapter) => chapter.predictions);
+  const hit = asked.filter((name) => guessed[name]?.right).length;
+  const made = asked.filter((name) => guessed[name]).length;
+  total.replaceChildren(
+    make("strong", `${solved} of ${names.length} exercises solved`),
+    `; ${made} of ${asked.length} predictions made, ${hit} of them right`,
+  );
   Object.assign(bar, { max: names.length, value: solved });
+  const said = (asked) => {
+    const own = asked.map((name) => guessed[name]).filter(Boolean);
+    return own.length ? `; ${own.length} predicted, ${own.filter((one) => one.right).length} right` : "";
+  };
   list.replaceChildren(
     ...chapters.flatMap((chapter) => {
       const done = chapter.exercises.filter((one) => state(one) === "passed").length;
       const heading = make("h2", "", { className: "u-chapter" });
       heading.append(
         make("a", chapter.title, { href: `${place}${chapter.page}.html#exercises` }),
-        make("span", ` ${done} of ${chapter.exercises.length}`, { className: "u-note" }),
+        make("span", ` ${done} of ${chapter.exercises.length}${said(chapter.predictions)}`, { className: "u-note" }),
       );
       const items = make("ol");
       for (const one of chapter.exercises) {
@@ -47,7 +58,7 @@ function draw() {
       return [heading, items];
     }),
   );
-  erasing.disabled = !Object.keys(answers).length;
+  erasing.disabled = !Object.keys(answers).length && !Object.keys(guessed).length && !cards().chapters.length;
   exporting.disabled = erasing.disabled;
 }
 
@@ -60,7 +71,7 @@ const chooser = make("input", "", { type: "file", accept: ".json,application/jso
 buttons.append(chooser);
 
 exporting.onclick = () => {
-  const url = URL.createObjectURL(new Blob([pack()], { type: "application/json" }));
+  const url = URL.createObjectURL(new Blob([pack(all(), { predictions: predictions(), cards: cards() })], { type: "application/json" }));
   make("a", "", { href: url, download: "unrolled-answers.json" }).click();
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
   said.textContent = "Exported as unrolled-answers.json.";
@@ -72,7 +83,7 @@ chooser.onchange = async () => {
   if (!file) return;
   try {
     const { taken, there, kept } = merge(await file.text());
-    said.textContent = `${taken} of ${there} answers taken; the others were here already, as new or newer.`;
+    said.textContent = `${taken} of ${there} entries taken; the others were here already, as new or newer.`;
     if (!kept) said.textContent += " But this browser does not keep them: its storage is full or closed.";
   } catch (error) {
     said.textContent = `Nothing was imported: ${error.message}.`;
@@ -80,8 +91,8 @@ chooser.onchange = async () => {
   draw();
 };
 erasing.onclick = () => {
-  const n = Object.keys(all()).length;
-  if (!confirm(`Erase ${n} ${n === 1 ? "answer" : "answers"} from this browser? There is no way back but an export.`)) return;
+  const n = [all(), predictions(), cards().cards].reduce((sum, one) => sum + Object.keys(one).length, 0);
+  if (!confirm(`Erase ${n} ${n === 1 ? "answer" : "answers, predictions and cards"} from this browser? There is no way back but an export.`)) return;
   erase();
   said.textContent = "Erased.";
   draw();

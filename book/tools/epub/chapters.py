@@ -28,6 +28,7 @@ def without_controls(body: Tag, moving: str, live: str) -> None:
 
     moving: a selector of the figures that move; live: the page's address.
     """
+    _answers(body)
     for figure in body.select(moving):
         _still(figure, live)
     for cell in body.select(".tag_exercise"):
@@ -41,6 +42,23 @@ def without_controls(body: Tag, moving: str, live: str) -> None:
             fold.unwrap()
     for unwanted in body.select("style, script, noscript, form, button, .headerlink"):
         unwanted.decompose()
+
+
+def _answers(body: Tag) -> None:
+    """Take the answers out of the predictions, to the end of the chapter; links lead both ways."""
+    section = _parsed("<section><h2>Answers to the predictions</h2></section>").section
+    for box in body.select(".u-asked"):
+        name, fold = box["data-name"], box.find("details", recursive=False)
+        box["id"] = f"asked-{name}"
+        fold.insert_before(_parsed(f'<p class="live"><a href="#answer-{name}">Answer</a></p>'))
+        fold.summary.decompose()
+        answer = _new("div", {"id": f"answer-{name}"})
+        answer.extend(fold.extract().contents[:])
+        back = _parsed(f' <a href="#asked-{name}">(the question)</a>')
+        answer.p.append(back)
+        section.append(answer)
+    if section.div:
+        body.append(section)
 
 
 def _sample(style: str) -> Tag:

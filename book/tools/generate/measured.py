@@ -244,6 +244,39 @@ def pairs_of_heads() -> str:
     )
 
 
+def seconds() -> str:
+    """Where seconds and operations disagree."""
+    found = record.load("c22_times")["metrics"]["exponents"]
+    counted = {"self-attention": (2, 1), "recurrence": (1, 2), "convolution": (1, 2),
+               "restricted": (1, 1)}  # fmt: skip
+
+    def between(values: list[float]) -> str:
+        low, high = (f"{x:.1f}" for x in (min(values), max(values)))
+        return low if low == high else f"{low}–{high}"
+
+    rows = [
+        {"layer": {"restricted": "window"}.get(kind, kind), "T, operations": str(of_length),
+         "T, seconds": between(found[kind]["length"]), "D, operations": str(of_width),
+         "D, seconds": between(found[kind]["width"])}
+        for kind, (of_length, of_width) in counted.items()
+    ]  # fmt: skip
+    assert min(found["self-attention"]["length"]) > 2.2
+    assert max(found["recurrence"]["width"]) < 0.9
+    assert all(abs(x - 1) < 0.15 for kind in ("recurrence", "convolution", "restricted")
+               for x in found[kind]["length"])  # fmt: skip
+    return section(
+        "c22_times",
+        "Do seconds follow operations?",
+        "Exponents of the length T and the width D in four ways to let positions see each other "
+        "([chapter 22](../chapters/22_scale.ipynb)): of the operations, and of the seconds on one "
+        "core, three runs, lengths of 512 to 4,096 and widths of 64 to 512.",
+        rows,
+        "In the length they agree but for attention, whose seconds grow faster than the square. In "
+        "the width a recurrence costs far less than its operations say: at these sizes twice the "
+        "width takes less than twice the time.",
+    )
+
+
 def ladder() -> str:
     """When the order of the ladder's neural models is decided."""
     order = {
@@ -287,6 +320,7 @@ SECTIONS: tuple[Callable[[], str], ...] = (
     words_at_one_rate,
     batch_norm,
     pairs_of_heads,
+    seconds,
     ladder,
 )
 

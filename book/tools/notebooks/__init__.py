@@ -20,6 +20,7 @@ METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python", "pygments_lexer": "ipython3"},
 }
+KEPT = ("tags", "predict")  # of a cell's metadata
 
 
 def chapter_paths(names: Iterable[str] = ()) -> list[Path]:
@@ -87,15 +88,15 @@ def clean(notebook: NotebookNode) -> NotebookNode:
     """The notebook without what differs from machine to machine; changed in place.
 
     The metadata becomes METADATA, with the mark of a draft if there is one; of a cell's metadata
-    only the tags stay; outputs lose their metadata, and neighbouring pieces of one stream become
-    one.
+    only the tags and the key of a prediction stay; outputs lose their metadata, and neighbouring
+    pieces of one stream become one.
     """
     draft = {"draft": True} if is_draft(notebook) else {}
     notebook.metadata = nbformat.from_dict(METADATA | draft)
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     for cell in notebook.cells:
-        tags = cell.metadata.get("tags", [])
-        cell.metadata = nbformat.from_dict({"tags": list(tags)} if tags else {})
+        kept = {name: cell.metadata[name] for name in KEPT if cell.metadata.get(name)}
+        cell.metadata = nbformat.from_dict(kept)
         if cell.cell_type == "code":
             cell.outputs = _joined(cell.outputs)
     _fix_ids(notebook)

@@ -5,7 +5,8 @@
     python -m book.tools.notebooks.compare --shard 1/3    a third of them, for a job beside others
 
 Two chapters run side by side, the longest first, so that none runs alone for long at the end. The
-run lists the slowest chapters, and fails where one is over its budget (`book.tools.verify.cpu`).
+run lists the slowest chapters, and fails where one is over its budget (`book.tools.verify.cpu`) or
+the answer of a prediction is not what the chapter computes (`book.tools.verify.predictions`).
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ def compare(
         *(f"--nbval-cell-timeout={timeout}", "-n", "2", "--dist", "loadscope"),
         *("--no-loadscope-reorder", "-p", "book.tools.verify.kernels"),
         *("-p", "book.tools.verify.cpu", f"--cpu-budget={budget}"),
+        *("-p", "book.tools.verify.predictions"),
         *map(str, longest_first(chapters)),
     ]
     environment = os.environ | {"UNROLLED_STATIC": "1"} | (more or {})

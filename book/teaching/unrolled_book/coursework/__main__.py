@@ -1,9 +1,10 @@
-"""`python -m unrolled_book.coursework`: build editions, grade submissions, pack for Gradescope.
+"""`python -m unrolled_book.coursework`: editions, grades, a pack for Gradescope, a tally.
 
     build SYLLABUS --out DIR [--roster roster.csv]
     grade SUBMISSIONS --syllabus FILE --week NAME --out DIR [--roster roster.csv]
           [--times times.csv] [--workers 2] [--unsafe]
     gradescope SYLLABUS --week NAME --out autograder.zip [--roster roster.csv]
+    tally EXPORTS… --out tally.csv
 
 The exit status is 0 when all went well, 1 when some student could not be graded whole (it stands in
 grades.csv) or a name in the lists and submissions is nobody's, and 2 when there was nothing to be
@@ -31,6 +32,7 @@ from unrolled_book.coursework.submissions import (
     read_times,
 )
 from unrolled_book.coursework.syllabus import Syllabus, plain
+from unrolled_book.coursework.tally import tally
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -128,6 +130,15 @@ def _gradescope(given: argparse.Namespace) -> int:
     return 0
 
 
+def _tally(given: argparse.Namespace) -> int:
+    table, problems = tally(given.exports)
+    Path(given.out).write_text(table, "utf8")
+    for line in problems:
+        print(f"coursework: {line}", file=sys.stderr)
+    print(f"{table.count(chr(10)) - 1} different answers, in {given.out}")
+    return 1 if problems else 0
+
+
 def _autograde(given: argparse.Namespace) -> int:
     print(autograde(given.root))
     return 0
@@ -138,7 +149,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m unrolled_book.coursework",
         description="Build the notebooks of a course, grade what comes back, pack for Gradescope.",
     )
-    actions = parser.add_subparsers(required=True, metavar="build | grade | gradescope")
+    actions = parser.add_subparsers(required=True, metavar="build | grade | gradescope | tally")
     build = actions.add_parser("build", help="make the notebooks for students and teachers")
     build.add_argument("syllabus", help="a TOML file")
     build.add_argument("--out", required=True, help="the folder for the notebooks")
@@ -157,6 +168,12 @@ def _parser() -> argparse.ArgumentParser:
     scope.add_argument("--week", required=True, help="the week's name")
     scope.add_argument("--out", default="autograder.zip", help="the zip file")
     scope.set_defaults(action=_gradescope)
+    beliefs = actions.add_parser("tally", help="count a class's predictions, by what it believes")
+    beliefs.add_argument(
+        "exports", nargs="+", help="files of the page of progress, or their folder"
+    )
+    beliefs.add_argument("--out", default="tally.csv", help="the table")
+    beliefs.set_defaults(action=_tally)
     for action in (build, marks, scope):
         action.add_argument("--roster", help="a CSV file with a column student, their ids")
     there = actions.add_parser("autograde")  # what run_autograder calls

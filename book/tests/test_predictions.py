@@ -1,0 +1,170 @@
+"""Predictions in the page: answered by keyboard and pointer, judged as in a notebook, kept."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from conftest import SITE, axe, pages, soup
+from unrolled_book.predictions import KINDS, Prediction, number, stored
+
+ASKED = [name for name in pages() if "u-asked" in (SITE / name).read_text("utf8")]
+FIRST_OF = {
+    kind: next((p.name for p in stored().values() if p.kind == kind), None) for kind in KINDS
+}
+# Answers each prediction of the page with each of the answers given for it, and tells what the
+# page made of it: its state, and the reason that it marks.
+ANSWER = """given => Object.entries(given).map(([name, answers]) => {
+  const box = document.querySelector(`[data-name="${name}"]`);
+  const [go, anew] = box.querySelectorAll(":scope > .u-bar button");
+  return [name, answers.map(answer => {
+    const list = box.querySelector(":scope > ul"), input = box.querySelector(".u-guess");
+    if (box.dataset.kind === "choice") list.querySelector(`[value="${answer}"]`).click();
+    else if (box.dataset.kind === "order") for (const letter of answer.split(", "))
+      list.append([...list.children].find(e => e.innerText.trim().startsWith(`${letter}.`)
+        || e.querySelector("strong").innerText === `${letter}.`));
+    else if (box.dataset.kind === "cells") for (const cell of answer.split("; "))
+      box.querySelector(`[aria-label^="${cell}:"]`).click();
+    else input.value = answer;
+    go.click();
+    const said = [box.dataset.state, box.querySelector(".u-yours em")?.textContent ?? null];
+    const kept = JSON.parse(localStorage["unrolled-predictions"]).predictions[name];
+    anew.click();
+    return [...said, kept.given, kept.right, box.dataset.state];
+  })];
+})"""
+
+
+def page_of(name: str) -> str:
+    return next(page for page in ASKED if soup(page).select_one(f'[data-name="{name}"]'))
+
+
+def within(span: str) -> str:
+    """A number in '1 to 5', 'above 5' or 'below 1'."""
+    found = re.fullmatch(r"(?:(\S+) to \S+|above (\S+)|below (\S+))", span)
+    low, above, below = found.groups()
+    if low:
+        return low
+    return f"{number(above) + abs(number(above)) + 1}" if above else f"{number(below) - 1e-9}"
+
+
+def tries(one: Prediction) -> list[str]:
+    """The right answer, and one for each reason."""
+    if one.kind == "number":
+        return [one.right, *(within(wrong.when) for wrong in one.wrong)]
+    if one.kind == "order":
+        letters, found = sorted(one.options), [one.right]
+        for wrong in one.wrong:
+            first, then = wrong.when.split(" before ")
+            rest = [x for x in letters if x not in (first, then)]
+            found.append(", ".join([*rest, first, then]))
+        return found
+    return [one.right, *(wrong.when for wrong in one.wrong)]
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_the_page_judges_as_a_notebook_does(name, open_page):
+    page = open_page(name, again=False)
+    asked = [stored()[box["data-name"]] for box in soup(name).select(".u-asked")]
+    given = {one.name: tries(one) for one in asked}
+    for found, answers in page.evaluate(ANSWER, given):
+        one = stored()[found]
+        for answer, (state, marked, kept, right, after) in zip(given[found], answers, strict=True):
+            assert right == one.is_right(answer), (found, answer)
+            assert one.is_right(kept) == right
+            assert state == ("right" if right else "wrong")
+            assert bool(marked) == bool(one.why(answer)), (found, answer)
+            assert after == ""
+
+
+@pytest.mark.parametrize("kind", [kind for kind, name in FIRST_OF.items() if name])
+def test_a_prediction_is_answered_by_keyboard(kind, open_page):
+    one = stored()[FIRST_OF[kind]]
+    page = open_page(page_of(one.name), "phone")
+    page.evaluate("localStorage.clear()")
+    page.reload()
+    box = page.locator(f'[data-name="{one.name}"]')
+    go = box.get_by_role("button", name="Commit")
+    go.focus()
+    page.keyboard.press("Enter")
+    if kind == "choice":
+        assert "Choose one first" in box.locator(".u-verdict").inner_text()
+        page.keyboard.press("Space")  # the focus has gone to the first option
+        for _ in range(sorted(one.options).index(one.right)):
+            page.keyboard.press("ArrowDown")
+        page.keyboard.press("Enter")
+    elif kind in ("number", "text"):
+        assert re.search("Give a number|Write your guess", box.locator(".u-verdict").inner_text())
+        page.keyboard.type(one.right)
+        page.keyboard.press("Enter")
+    elif kind == "cells":
+        for cell in re.findall(r"row \d+, column \d+", one.right):
+            box.locator(f'[aria-label^="{cell}:"]').press("Space")
+        go.press("Enter")
+    else:  # an order is committed as it stands
+        box.get_by_role("button", name="Try anew").press("Enter")
+        for place, letter in enumerate(one.right.split(", ")):
+            up = box.get_by_role("button", name=f"Move {letter} up")
+            while box.locator("ul > li strong").all_inner_texts()[place] != f"{letter}.":
+                up.press("Enter")
+        go.press("Enter")
+    assert box.get_attribute("data-state") == "right"
+    assert "Right" in box.locator(".u-verdict").inner_text()
+    assert box.locator("details").evaluate("fold => fold.open")
+    page.reload()
+    assert page.locator(f'[data-name="{one.name}"]').get_attribute("data-state") == "right"
+
+
+def test_answered_pages_are_accessible(open_page):
+    for name in {page_of(one) for one in FIRST_OF.values() if one}:
+        page = open_page(name)
+        page.evaluate("""() => document.querySelectorAll(".u-asked").forEach(box => {
+          const first = box.querySelector(":scope > ul input, .u-cell button");
+          if (first) first.click();
+          else if (box.querySelector(".u-guess")) box.querySelector(".u-guess").value = "1";
+          box.querySelector(".u-go").click();
+        })""")
+        assert axe(page) == []
+
+
+def test_an_open_question_keeps_what_is_written(open_page):
+    page = open_page(next(name for name in ASKED if soup(name).select_one("p.u-predict")))
+    page.evaluate("localStorage.clear()")
+    page.reload()
+    fold = page.locator("details.u-open").first
+    fold.locator("summary").click()
+    fold.locator("textarea").fill("I think so.")
+    page.reload()
+    assert page.locator("details.u-open textarea").first.input_value() == "I think so."
+    assert page.locator("details.u-open").first.evaluate("fold => fold.open")
+
+
+def test_progress_counts_and_exports_predictions(open_page, tmp_path):
+    page = open_page(ASKED[0])
+    page.evaluate("localStorage.clear()")
+    given = {name: [stored()[name].right] for name in list(stored())[:2]}
+    page.evaluate(ANSWER.replace("anew.click();", ""), given)
+    page = open_page("book/progress.html")
+    page.wait_for_selector(f"text=2 of {len(stored())} predictions made, 2 of them right")
+    assert "2 predicted, 2 right" in page.inner_text("#u-progress")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Export").click()
+    file = Path(tmp_path) / "answers.json"
+    download.value.save_as(file)
+    assert {*json.loads(file.read_text("utf8"))["predictions"]} == {*given}
+    page.once("dialog", lambda dialog: dialog.accept())
+    page.get_by_role("button", name="Erase").click()
+    page.wait_for_selector(f"text=0 of {len(stored())} predictions made")
+    page.set_input_files("#u-progress input[type=file]", file)
+    page.wait_for_selector(f"text=2 of {len(stored())} predictions made")
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_without_a_script_the_answer_is_folded_below_its_question(name):
+    for box in soup(name).select(".u-asked"):
+        fold = box.find("details", recursive=False)
+        assert fold.summary.get_text() == "Answer"
+        assert fold.find("strong").get_text().startswith(box["data-right"][:3])
+        assert not fold.has_attr("open")
