@@ -13,7 +13,7 @@ an open question. The page of progress shows and exports them, a course's teache
   "use strict";
   const KEY = "unrolled-predictions";
   const NUMBER = "[-−]?(?:\\d[\\d,]*)?\\.?\\d+(?:e[-+]?\\d+)?";
-  const SPAN = new RegExp(`^(?:(${NUMBER}) to (${NUMBER})|(above|below) (${NUMBER}))$`);
+  const SPAN = new RegExp(`^(?:(${NUMBER})(?: to (${NUMBER}))?|(above|below) (${NUMBER}))$`);
   let memory = {};
 
   function all() {
@@ -43,7 +43,7 @@ an open question. The page of progress shows and exports them, a course's teache
   function inside(x, span) {
     const [, low, high, side, bound] = span.trim().match(SPAN);
     if (side) return side === "above" ? x > number(bound) : x < number(bound);
-    return number(low) <= x && x <= number(high);
+    return number(low) <= x && x <= number(high ?? low);
   }
 
   /** An answer without what may be written in several ways. */

@@ -43,8 +43,8 @@ def page_of(name: str) -> str:
 
 def within(span: str) -> str:
     """A number in '1 to 5', 'above 5' or 'below 1'."""
-    found = re.fullmatch(r"(?:(\S+) to \S+|above (\S+)|below (\S+))", span)
-    low, above, below = found.groups()
+    found = re.fullmatch(r"(?:above (\S+)|below (\S+)|(\S+)(?: to \S+)?)", span)
+    above, below, low = found.groups()
     if low:
         return low
     return f"{number(above) + abs(number(above)) + 1}" if above else f"{number(below) - 1e-9}"

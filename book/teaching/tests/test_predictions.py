@@ -93,7 +93,7 @@ BAD = {
     "a right number called wrong": (NUMBER.replace("above 1", "above 0.3"), "is called wrong"),
     "a number that does not count": (NUMBER.replace("**0.31", "**0.6"), "not right 0.2 to 0.5"),
     "no span": (NUMBER.replace("0.2 to 0.5", "some"), "expected '1 to 5'"),
-    "no counts": (NUMBER.replace(" (0.2 to 0.5 counts)", ""), "a number stands as"),
+    "no number": (NUMBER.replace("**0.31 bits**", "**some bits**"), "a number stands as"),
     "no table": (CELLS.replace("|", ""), "holds no table"),
     "no wrong answer": (cell("**`(2, 3)`.** So."), "no wrong answer has a reason"),
     "not at the end": (CHOICE + "More.", "expected '"),
@@ -114,6 +114,9 @@ def test_a_cell_without_an_answer_asks_nothing():
 
 def test_spans_and_numbers():
     assert inside(5, "1 to 5")
+    assert inside(5, "5")
+    assert not inside(5.1, "5")
+    assert parse(NUMBER.replace(" (0.2 to 0.5 counts)", "")).counts == "0.31"
     assert not inside(5, "above 5")
     assert inside(-3, "below −2.5")
     assert number("1,000") == 1000

@@ -1,9 +1,10 @@
 """The cards that help to remember a chapter, read from `book/cards`.
 
 A file is named as its chapter. Each of its cards has a front and a back, in Markdown with $…$, and
-`holds`, an expression over the chapter's variables at its end that is false if the back is
-wrong; or `predict`, the name of a prediction, which is then front and back. `make test-notebooks`
-runs what must hold (`book.tools.verify.predictions`).
+`holds`, an expression over the chapter's variables at its end that is false if the back is wrong;
+or in its place `predict`, the name of the prediction whose computed answer it repeats. Such a card
+may leave out front and back, and has the prediction's. `make test-notebooks` runs what must hold
+(`book.tools.verify.predictions`).
 """
 
 from __future__ import annotations
@@ -53,6 +54,10 @@ def _card(stem: str, known: dict[str, Prediction], *, predict: str = "", front: 
         if not (front and back and holds):
             raise ValueError(f"{stem}: the card {front!r} lacks its front, back or what holds")
         return Card(stem, front, back, holds)
+    if front or back or holds:
+        if not (front and back) or holds or predict not in known:
+            raise ValueError(f"{stem}: the card of {predict!r} has front and back, or neither")
+        return Card(stem, front, back)
     if predict not in known:
         raise ValueError(f"{stem}: no prediction there is named {predict!r}")
     one = known[predict]

@@ -18,10 +18,11 @@ A prediction is a Markdown cell of a chapter, and reads well as one:
     </details>
 
 Its kind shows in the answer's first words: `**c.**` a choice, `**b, a, c.**` an order,
-`**0.31 bits** (0.2 to 0.5 counts)` a number, ``**`(2, 3)`.**`` what is printed, a shape for
-instance, and `**row 2, column 1.**` cells of the table in the question, counted from 1, without
-headings and without a first column that has none. Each line below it says whose answer it is and
-which belief it comes from; for numbers `*above 5.*`, `*below 0.1.*` or `*1 to 5.*`.
+`**0.31 bits** (0.2 to 0.5 counts)` a number (`**7 positions.**` where no other counts),
+``**`(2, 3)`.**`` what is printed, a shape for instance, and `**row 2, column 1.**` cells of the
+table in the question, counted from 1, without headings and without a first column that has none.
+Each line below it says whose answer it is and which belief it comes from; for numbers `*above 5.*`,
+`*below 0.1.*`, `*1 to 5.*` or `*3.*`.
 
 The cell's metadata holds the key: `{"predict": {"key": …}}` is an expression of Python, or for a
 choice one for each option. `hold` compares it with the answer, in the chapter's own process.
@@ -46,7 +47,7 @@ _PARTS = re.compile(
 )
 _ITEM = re.compile(r"^- ([*]{1,2})(.+?)\1\s+(.+?)(?=\n- |\n\n|\Z)", re.DOTALL | re.MULTILINE)
 _NUMBER = r"[-−]?(?:\d[\d,]*)?\.?\d+(?:e[-+]?\d+)?"
-_SPAN = re.compile(rf"(?:({_NUMBER}) to ({_NUMBER})|(above|below) ({_NUMBER}))")
+_SPAN = re.compile(rf"(?:({_NUMBER})(?: to ({_NUMBER}))?|(above|below) ({_NUMBER}))")
 
 
 @dataclass(frozen=True)
@@ -122,20 +123,20 @@ def number(text: str) -> float:
 
 
 def inside(x: float, span: str) -> bool:
-    """Whether the number lies in '1 to 5' (ends included), 'above 5' or 'below 1'."""
+    """Whether the number lies in '1 to 5' (ends included), 'above 5', 'below 1', or is '3'."""
     low, high = ends(span)
-    return low < x < high or (x in (low, high) and " to " in span)
+    return low < x < high or (x in (low, high) and not span.startswith(("above", "below")))
 
 
 def ends(span: str) -> tuple[float, float]:
-    """The ends of '1 to 5', 'above 5' or 'below 1'."""
+    """The ends of '1 to 5', 'above 5', 'below 1' or '3'."""
     match = _SPAN.fullmatch(span.strip())
     if not match:
-        raise ValueError(f"expected '1 to 5', 'above 5' or 'below 1'; got {span!r}")
+        raise ValueError(f"expected '1 to 5', 'above 5', 'below 1' or '3'; got {span!r}")
     low, high, side, bound = match.groups()
     if side:
         return (number(bound), math.inf) if side == "above" else (-math.inf, number(bound))
-    return number(low), number(high)
+    return number(low), number(high or low)
 
 
 def parse(source: str) -> Prediction | None:
@@ -159,10 +160,10 @@ def parse(source: str) -> Prediction | None:
     if kind == "number":
         found = re.match(rf"({_NUMBER})\s*(.*)", right)
         spans = re.match(r"\(([^)]*) counts?\)\.?\s*", answer)
-        if not found or not spans:
+        if not found:
             raise ValueError("a number stands as '**0.31 bits** (0.2 to 0.5 counts)'")
-        right, unit, counts = found[1], found[2].rstrip("."), spans[1]
-        answer = answer[spans.end() :]
+        right, unit, counts = found[1], found[2].rstrip("."), spans[1] if spans else found[1]
+        answer = answer[spans.end() if spans else 0 :]
     made = Prediction(
         name=match["name"], kind=kind, question=question, right=right, answer=answer.strip(),
         unit=unit, counts=counts, options=options, wrong=lines,
