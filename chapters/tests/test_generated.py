@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from contextlib import nullcontext
 
 import pytest
@@ -44,3 +45,9 @@ def test_what_cures_a_belief_is_there(change, says):
     belief |= {"exercise": "shift", "mistake": "the targets are the inputs"} | change
     with pytest.raises(ValueError, match=says) if says else nullcontext():
         assert "`shift` names it" in guide.belief("01_chain_rule", belief)
+
+
+def test_predictions_ask_for_more_than_half_of_what_students_believe():
+    every = tomllib.loads(guide.BELIEFS.read_text("utf8"))
+    found = [bool(guide.asked(stem, one["believes"])) for stem in every for one in every[stem]]
+    assert sum(found) > len(found) / 2

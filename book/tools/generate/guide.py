@@ -16,6 +16,7 @@ from pathlib import Path
 from unrolled_book import exercises
 from unrolled_book.coursework import personal, syllabus
 from unrolled_book.exercises.engine import Exercise
+from unrolled_book.predictions import of_notebook
 
 from book.tools.notebooks import CHAPTERS, ROOT, number, published, read
 
@@ -138,7 +139,20 @@ def belief(stem: str, given: dict[str, str]) -> str:
         if not keys:
             raise ValueError(f"{BELIEFS.name}: {name} has no mistake {given['mistake']!r}")
         seen = f" `{given['exercise']}` names it: “{keys[0]}”."
+    for name in asked(stem, given["believes"]):
+        seen += f" The prediction `{name}` asks for it."
     return f"- *{given['believes']}* {given['cure']} See {link}.{seen}"
+
+
+def asked(stem: str, believes: str) -> list[str]:
+    """The chapter's predictions with a wrong answer that betrays this belief, in its words."""
+    words = _words(believes)
+    found = of_notebook(CHAPTERS / f"{stem}.ipynb")
+    return [one.name for one in found if any(words <= _words(w.why) for w in one.wrong)]
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"[a-z]{4,}", text.lower())) - {"that", "since", "which"}
 
 
 @cache
