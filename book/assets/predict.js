@@ -139,7 +139,7 @@ an open question. The page of progress shows and exports them, a course's teache
     Object.assign(input, { type: "text", autocomplete: "off", spellcheck: false });
     const isNumber = box.dataset.kind === "number";
     if (isNumber) input.inputMode = "decimal";
-    const label = make("label", "u-typed", "Your guess ");
+    const label = make("label", "", "Your guess ");
     label.append(input);
     if (box.dataset.unit) label.append(` ${box.dataset.unit}`);
     box.querySelector("details").before(label);

@@ -11,7 +11,8 @@
   const DAYS = [1, 3, 7, 16, 35, 90, 180];
   const MOST = 30; // cards a day: ten minutes of twenty seconds each
   const NEW = 10; // of them, cards that were never seen
-  const { chapters, cards } = JSON.parse(document.getElementById("u-cards").textContent);
+  const { chapters, cards: address } = JSON.parse(document.getElementById("u-cards").textContent);
+  let cards = null; // they come when a chapter has been added
   const root = document.getElementById("u-today");
   let memory = { chapters: [], cards: {} };
   let again = []; // cards forgotten in this sitting
@@ -31,6 +32,12 @@
     try {
       localStorage.setItem(KEY, JSON.stringify({ format: KEY, version: 1, ...state }));
     } catch {}
+  }
+
+  function load(then) {
+    const script = Object.assign(document.createElement("script"), { src: address });
+    script.onload = () => { cards = window.unrolledCards; then(); };
+    document.head.append(script);
   }
 
   function day(after = 0) {
@@ -71,7 +78,8 @@
   }
 
   function show(focus) {
-    const left = due();
+    if (!cards && kept().chapters.length) { load(() => show(focus)); return; }
+    const left = cards ? due() : [];
     stage.replaceChildren();
     const said = make("p", "u-note", left.length ? `${left.length} ${left.length === 1 ? "card" : "cards"} for today` : "");
     said.setAttribute("role", "status");
@@ -126,8 +134,8 @@
     list.replaceChildren(make("h2", "", "Chapters"));
     const items = make("ul");
     for (const chapter of chapters) {
-      const own = cards.filter((card) => card.chapter === chapter.name);
-      const seen = own.filter(({ name }) => known[name]).length;
+      const prefix = `${chapter.name.split("_")[0]}-`;
+      const seen = Object.keys(known).filter((name) => name.startsWith(prefix)).length;
       const label = make("label");
       const box = Object.assign(make("input"), { type: "checkbox", checked: begun.includes(chapter.name) });
       box.onchange = () => {
@@ -138,7 +146,7 @@
         show();
         document.getElementById(`deck-${chapter.name}`).querySelector("input").focus();
       };
-      label.append(box, ` ${chapter.title} `, make("span", "u-note", `${own.length} cards${seen ? `, ${seen} seen` : ""}`));
+      label.append(box, ` ${chapter.title} `, make("span", "u-note", `${chapter.n} cards${seen ? `, ${seen} seen` : ""}`));
       const item = make("li");
       item.id = `deck-${chapter.name}`;
       item.append(label);
@@ -149,7 +157,7 @@
 
   decks();
   show();
-  const wanted = document.getElementById(`deck-${location.hash.slice(1)}`);
+  const wanted = location.hash.startsWith("#deck-") && document.getElementById(location.hash.slice(1));
   if (wanted) {
     wanted.classList.add("u-wanted");
     wanted.scrollIntoView({ block: "center" });

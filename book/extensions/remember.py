@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from html import escape
@@ -17,7 +18,7 @@ from sphinx.environment import BuildEnvironment
 from unrolled_book.cards import Card, of_chapter
 
 PAGE, MAP = "book/today", "book/map"
-FILE = "unrolled.apkg"
+FILE, CARDS = "unrolled.apkg", "cards.js"
 DECK, KIND = 1_706_311_201, 1_706_311_202  # Anki knows the deck and its kind of card by these
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 
@@ -34,27 +35,35 @@ def tell_page(
     if doctree is None or app.builder.format != "html" or "body" not in context:
         return
     if page == PAGE:
-        text = json.dumps(_told(app.env), ensure_ascii=False).replace("</", "<\\/")
+        decks, script = _decks(app.env), _script(app.env)
+        version = hashlib.sha256(script.encode()).hexdigest()[:8]
+        told = {"chapters": decks, "cards": f"../_static/{CARDS}?v={version}"}
+        text = json.dumps(told, ensure_ascii=False).replace("</", "<\\/")
+        items = "".join(f'<li id="deck-{one["name"]}">{one["title"]}</li>' for one in decks)
+        context["body"] = context["body"].replace("<noscript>", f"<ul>{items}</ul><noscript>", 1)
         context["body"] += f'\n<script type="application/json" id="u-cards">{text}</script>\n'
         app.add_js_file("today.js", loading_method="defer")
     elif page == MAP:
         app.add_js_file("map.js", loading_method="defer")
     elif page.startswith("chapters/") and (n := len(of_chapter(app.env.doc2path(page)))):
-        link = f"{context['pathto'](PAGE)}#{page.rpartition('/')[2]}"
+        link = f"{context['pathto'](PAGE)}#deck-{page.rpartition('/')[2]}"
         said = f"Remember this chapter: {n} cards"
         context["body"] += f'<p class="u-remember"><a href="{link}">{said}</a></p>'
 
 
-def _told(env: BuildEnvironment) -> dict[str, Any]:
-    found = _cards(env)
-    titles = _titles(env)
-    with_cards = dict.fromkeys(card.chapter for card in found)
-    return {
-        "chapters": [{"name": stem, "title": titles[stem], "page": f"../chapters/{stem}.html"}
-                     for stem in with_cards],
-        "cards": [{"name": card.name, "chapter": card.chapter, "front": html(card.front),
-                   "back": html(card.back)} for card in found],
-    }  # fmt: skip
+def _decks(env: BuildEnvironment) -> list[dict[str, Any]]:
+    """The chapters that have cards: name, title, page, how many."""
+    found = [(stem, title, of_chapter(env.doc2path(f"chapters/{stem}")))
+             for stem, title in _titles(env).items()]  # fmt: skip
+    return [{"name": stem, "title": title, "page": f"../chapters/{stem}.html", "n": len(own)}
+            for stem, title, own in found if own]  # fmt: skip
+
+
+def _script(env: BuildEnvironment) -> str:
+    """The cards as a script, which the page asks for when a chapter has been added."""
+    found = [{"name": card.name, "chapter": card.chapter, "front": html(card.front),
+              "back": html(card.back)} for card in _cards(env)]  # fmt: skip
+    return f"window.unrolledCards = {json.dumps(found, ensure_ascii=False)};\n"
 
 
 def _titles(env: BuildEnvironment) -> dict[str, str]:
@@ -80,9 +89,10 @@ def _formula(text: str, options: dict[str, bool]) -> str:
 
 
 def write_deck(app: Sphinx, error: Exception | None) -> None:
-    """All cards as a deck for Anki, beside the pages, with the chapter's number as a tag."""
+    """All cards beside the pages: as a script, and as a deck for Anki, by chapter as a tag."""
     if error or app.builder.format != "html":
         return
+    Path(app.outdir, "_static", CARDS).write_text(_script(app.env), "utf8")
     model = genanki.Model(
         KIND, "Unrolled", fields=[{"name": "Front"}, {"name": "Back"}, {"name": "Chapter"}],
         templates=[{"name": "Card", "qfmt": "{{Front}}",
