@@ -1,4 +1,5 @@
-/* Takes the reader's predictions: they commit, then the page says what the chapter found.
+/* Takes the reader's predictions: they commit, then the page says what the chapter found. Below the
+title it says where the reader is on the path that they chose on the map.
 
 What is asked and what is right stands in the page: `data-kind`, `data-right`, `data-counts` and
 `data-unit` of the frame, and the folded answer, whose list says which belief a wrong one betrays.
@@ -35,6 +36,7 @@ an open question. The page of progress shows and exports them, a course's teache
   }
 
   function number(text) {
+    if (/,(?!\d{3}(?!\d))/.test(text)) return NaN; // 0,5 is not 5
     const parts = text.replace("−", "-").replace(/[,\s\u202f]|%$/g, "").split("/");
     const [above, below] = parts.map((part) => Number(part || NaN));
     return parts.length === 1 ? above : parts.length === 2 ? above / below : NaN;
@@ -153,6 +155,7 @@ an open question. The page of progress shows and exports them, a course's teache
 
   function cells(box, table) {
     const found = new Map();
+    const pressed = (one) => one.getAttribute("aria-pressed") === "true";
     const unnamed = !table.querySelector("thead th, thead td")?.textContent.trim();
     [...table.tBodies[0].rows].forEach((row, i) => {
       [...row.cells].slice(unnamed ? 1 : 0).forEach((cell, j) => {
@@ -160,15 +163,16 @@ an open question. The page of progress shows and exports them, a course's teache
         const one = button("", `${name}: ${cell.textContent.trim() || "empty"}`);
         one.append(...cell.childNodes);
         one.setAttribute("aria-pressed", "false");
-        one.onclick = () => one.setAttribute("aria-pressed", String(one.ariaPressed !== "true"));
+        one.onclick = () => one.setAttribute("aria-pressed", String(!pressed(one)));
         cell.replaceChildren(one);
         cell.classList.add("u-cell");
         found.set(name, one);
       });
     });
     return {
-      read: () => [...found].filter(([, one]) => one.ariaPressed === "true").map(([name]) => name).join("; "),
+      read: () => [...found].filter(([, one]) => pressed(one)).map(([name]) => name).join("; "),
       show: (given) => found.forEach((one, name) => one.setAttribute("aria-pressed", String(given.split("; ").includes(name)))),
+      mark: (right) => found.forEach((one, name) => one.classList.toggle("u-right", right.split("; ").includes(name))),
       wants: "Mark at least one cell of the table first.",
       inputs: [...found.values()],
     };
@@ -195,6 +199,7 @@ an open question. The page of progress shows and exports them, a course's teache
       go.hidden = done;
       anew.hidden = !done;
       fold.open = done;
+      way.mark?.(done ? box.dataset.right : "");
       said.replaceChildren();
       for (const old of fold.querySelectorAll(".u-yours")) old.classList.remove("u-yours");
       if (!done) return;
@@ -263,7 +268,7 @@ an open question. The page of progress shows and exports them, a course's teache
 
   place();
   document.querySelectorAll(".u-asked").forEach(ask);
-  document.querySelectorAll("p.u-predict:not(.tag_exercise *)").forEach((prompt, n) => {
+  document.querySelectorAll("p.u-predict").forEach((prompt, n) => {
     const box = make("div", "u-predict");
     prompt.replaceWith(box);
     prompt.classList.remove("u-predict");

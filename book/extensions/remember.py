@@ -39,7 +39,7 @@ def tell_page(
         version = hashlib.sha256(script.encode()).hexdigest()[:8]
         told = {"chapters": decks, "cards": f"../_static/{CARDS}?v={version}"}
         text = json.dumps(told, ensure_ascii=False).replace("</", "<\\/")
-        items = "".join(f'<li id="deck-{one["name"]}">{one["title"]}</li>' for one in decks)
+        items = "".join(f'<li id="deck-{one["name"]}">{escape(one["title"])}</li>' for one in decks)
         context["body"] = context["body"].replace("<noscript>", f"<ul>{items}</ul><noscript>", 1)
         context["body"] += f'\n<script type="application/json" id="u-cards">{text}</script>\n'
         app.add_js_file("today.js", loading_method="defer")

@@ -12,8 +12,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from bs4 import BeautifulSoup
-from conftest import SITE
+from conftest import ROOT, SITE
 from playwright.sync_api import Browser
+from unrolled_book.predictions import of_notebook
 
 from book.tools.epub.__main__ import build, pages
 from book.tools.epub.formulas import MATHML, found, mathml, put
@@ -114,6 +115,17 @@ def test_each_solution_stands_at_the_end_with_links_there_and_back(
     for section in sections:
         back = section.find(f"{XHTML}h2/{XHTML}a").get("href")
         assert back.startswith("14_attention.xhtml#")
+
+
+def test_each_prediction_has_its_answer_at_the_end(texts: dict[str, ET.Element]) -> None:
+    asked = [one.name for one in of_notebook(ROOT / "chapters" / "14_attention.ipynb")]
+    words = ET.tostring(texts[CHAPTER], encoding="unicode")
+    heading = words.index("Answers to the predictions")
+    assert len(asked) >= 4
+    for name in asked:
+        question, answer = (words.index(f'id="{what}-{name}"') for what in ("asked", "answer"))
+        assert question < words.index(f'#answer-{name}"') < heading < answer
+        assert answer < words.index(f'#asked-{name}"')
 
 
 def test_formulas_are_mathml_with_their_tex_beside_it(texts: dict[str, ET.Element]) -> None:

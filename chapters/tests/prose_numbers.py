@@ -31,6 +31,9 @@ _SCALES = {
     **{"k": 1e3, "M": 1e6, "kB": 1e3, "MB": 1e6, "GB": 1e9, "B": 1.0, "ms": 1e-3},
 }
 _SLACK = 1 + 1e-6
+# What counts in a prediction, "(0.2 to 0.5 counts)"; the numbers of a wrong answer, "*above 5.*".
+_SPAN = r"(?:above |below )?[-−]?[\d.,]+(?:e[-+]?\d+)?(?: to [-−]?[\d.,]+(?:e[-+]?\d+)?)?"
+_SPANS = re.compile(rf"\({_SPAN} counts?\)|\A\*{_SPAN}\*")
 _ABOUT = re.compile(
     r"(?:\b(?:about|around|roughly|nearly|almost|some|over|under|than|approximately)|≈|~)\W{0,3}$"
 )
@@ -96,9 +99,7 @@ def sentences(chapter: Chapter) -> Iterator[tuple[int, str]]:
 def _sentences_of(block: str) -> Iterator[str]:
     text = re.sub(r"^\s*(?:#+\s+(?:\d+(?:\.\d+)*\.?\s)?|(?:>|[-*+]|\d+[.)])\s)", "", block)
     text = re.sub(r"(?s)\$\$.*?\$\$|\$[^$]*\$|`[^`]*`|<!--.*?-->|<[^>]*>", " … ", text)
-    text = re.sub(
-        r"\([^)]*\d counts?\)|\A\*[^*]+\.\*", " ", text
-    )  # spans of a prediction's answers
+    text = _SPANS.sub(" ", text)
     text = re.sub(r"[ \t\n]+", " ", text)  # thin spaces stay
     for sentence in re.split(r"(?<=[.!?:;])\s+(?=\S)", text):
         if "](cite:" not in sentence:

@@ -124,6 +124,8 @@ def test_spans_and_numbers():
     assert number("1/4") == 0.25
     with pytest.raises(ValueError, match="such as"):
         number("1/0")
+    with pytest.raises(ValueError, match="such as"):
+        number("0,5")
 
 
 def test_a_reader_of_a_notebook_commits(capsys):

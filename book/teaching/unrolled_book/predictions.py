@@ -30,6 +30,7 @@ choice one for each option. `hold` compares it with the answer, in the chapter's
 
 from __future__ import annotations
 
+import difflib
 import json
 import math
 import re
@@ -111,7 +112,8 @@ class Prediction:
 
 def number(text: str) -> float:
     """The number that a reader has written: 1,000, 0.5, −3, 1e6, 2/3."""
-    plain = text.replace("−", "-").replace(",", "").replace("\u202f", "").strip().rstrip("%")
+    plain = re.sub(r",(?=\d{3}(?!\d))", "", text.replace("−", "-").replace("\u202f", ""))
+    plain = plain.strip().rstrip("%")
     above, slash, below = plain.partition("/")
     try:
         found = float(above) / float(below) if slash else float(plain)
@@ -291,8 +293,6 @@ def predict(name: str, guess: object) -> None:
     """
     every = stored()
     if name not in every:
-        import difflib
-
         near = difflib.get_close_matches(str(name), every, n=3)
         raise ValueError(
             f"no prediction is named {name!r}" + (f"; near it: {near}" if near else "")

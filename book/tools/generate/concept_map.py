@@ -11,6 +11,7 @@ import json
 import re
 import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 
 from book.tools.notebooks import PACKAGES, ROOT, number, published, read, tags
 from book.tools.notebooks.weight import weigh
@@ -75,7 +76,7 @@ def chapters() -> dict[str, Chapter]:
     return found
 
 
-def _prose(path) -> str:
+def _prose(path: Path) -> str:
     cells = [c for c in read(path).cells if c.cell_type == "markdown" and "exercise" not in tags(c)]
     return "\n\n".join(cell.source.lstrip() for cell in cells)
 

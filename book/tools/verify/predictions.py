@@ -55,6 +55,7 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
             of_file[item.parent] = found = checks(item.parent.nb)
             last = max(each.cell_num for each in items if each.parent is item.parent)
             found[last] = found.get(last, []) + card_checks(item.parent.path)
+            assert max(found) == last, f"{item.parent.path}: no code below a prediction"
         for n, cell in enumerate(of_file[item.parent].pop(item.cell_num, ())):
             more = type(item).from_parent(
                 item.parent, name=f"{item.name}, answer {n + 1}", cell_num=item.cell_num,
