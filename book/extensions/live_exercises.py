@@ -23,10 +23,14 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.environment import BuildEnvironment
 from unrolled_book import exercises
+from unrolled_book.experiments import ladder
 from unrolled_book.predictions import of_notebook
+from unrolled_book.workbench.page import LINE, models
+from unrolled_book.workbench.run import BATCHES, OPTIMIZERS, SHORTEST, WIDTHS, WINDOWS, Settings
 
 STATIC = "exercises"  # below _static
 PROGRESS = "book/progress"
+WORKBENCH = "book/workbench"
 
 
 def _bundle(app: Sphinx) -> Path:
@@ -70,19 +74,41 @@ def tell_page(
         _add(app, context, {"chapters": _contents(app)})
         return
     manifest = _manifest(app)
+    if page == WORKBENCH and manifest:
+        _add(app, context, _bundle_of(app, context, manifest) | workbench())
+        app.add_css_file(f"{STATIC}/workbench.css")
     chapter = "c" + page.rpartition("/")[2]
     names = exercises.chapters().get(chapter, ())
     if not page.startswith("chapters/") or not names or manifest is None:
         return
     elsewhere = {n: why for n, why in manifest["elsewhere"].items() if n.startswith(f"{chapter}/")}
-    told = {
-        "chapter": chapter,
-        "base": context["pathto"]("_static/live/", resource=True),
-        "version": _version(app),
-        "size": _size(manifest),
-        "elsewhere": elsewhere,
-    }
-    _add(app, context, told)
+    told = {"chapter": chapter, "elsewhere": elsewhere}
+    _add(app, context, _bundle_of(app, context, manifest) | told)
+
+
+def _bundle_of(app: Sphinx, context: dict[str, Any], manifest: dict[str, Any]) -> dict[str, Any]:
+    """Where a page finds the bundle."""
+    base = context["pathto"]("_static/live/", resource=True)
+    return {"base": base, "version": _version(app), "size": _size(manifest)}
+
+
+def workbench() -> dict[str, Any]:
+    """What the page of the workbench offers, and the ladder's best rows."""
+    best = [row for row in ladder.rows() if row["model"].startswith(("7-gram", "LSTM", "Trans"))]
+    first = Settings()
+    sizes = {"width": ("Width", WIDTHS), "window": ("Window", WINDOWS), "batch": ("Batch", BATCHES)}
+    return {
+        "models": models(),
+        "sizes": {name: {"label": label, "options": options, "first": getattr(first, name)}
+                  for name, (label, options) in sizes.items()},
+        "optimizers": list(OPTIMIZERS), "orders": [1, 2, 3, 4, 5],
+        "shortest": SHORTEST, "line": LINE,
+        "texts": [["shakespeare", "Shakespeare"], ["chesterton", "Chesterton"],
+                  ["names", "first names"]],
+        "ladder": {"text": ladder.CORPUS,
+                   "rows": [[row["model"].partition(" (")[0].partition(",")[0] + " *",
+                             row["test_bits_per_byte"]] for row in best]},
+    }  # fmt: skip
 
 
 def _add(app: Sphinx, context: dict[str, Any], told: dict[str, Any]) -> None:

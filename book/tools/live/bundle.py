@@ -42,7 +42,8 @@ def build() -> dict[str, bytes]:
     }
     texts = {name: library.texts(exercise) for name, exercise in here.items()}
     more = {"live.mjs": (HERE / "live.mjs").read_bytes(), "LICENSES.txt": licences(members(conda))}
-    for name in {name for names in texts.values() for name in names}:
+    ready = {f"{name}.txt.bz2" for name in library.WORKBENCH}
+    for name in ready.union(*texts.values()):
         more[name] = (library.LIB / library.TEXTS / name).read_bytes()
     manifest = {
         "total_bytes": sum(map(len, first.values())),

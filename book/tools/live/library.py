@@ -22,7 +22,8 @@ TEXTS = "unrolled/data/texts"
 # Packages that an exercise may ask for and the page does not have.
 ABSENT = ("torch", "scipy", "matplotlib", "regex", "sympy", "pandas", "IPython")
 _IMPORT = re.compile(r"(?m)^(?:import|from) (?:[^(\n]*$|[^)]*\)$)")
-ALWAYS = ("unrolled_book.check",)  # what live_reader imports
+ALWAYS = ("unrolled_book.check", "unrolled_book.workbench.page")  # what live.mjs asks for
+WORKBENCH = ("shakespeare", "chesterton", "names")  # its texts
 
 
 def book() -> dict[str, Exercise]:

@@ -22,6 +22,8 @@
 //   output    what the reader's code printed, cut off after 20,000 characters
 //   renew     whether the reader's code has changed what judges answers: start a fresh interpreter
 //
+// `bench` does what the workbench asks (unrolled_book/workbench/page.py): an object in, an object out.
+//
 // It never throws on the reader's account; `start` throws where the bundle cannot be loaded. An
 // endless loop ends only with the worker.
 //
@@ -51,13 +53,21 @@ export async function start({ base, version = "", progress = () => {} }) {
   const check = API.runPythonInternal("from live_reader import examine; examine");
   close();
   const evaluate = (source) => String(API.runPythonInternal(source)); // for the book's tests
-  return { run, manifest, evaluate };
+  return { run, bench, manifest, evaluate };
+
+  async function load(name) {
+    const path = `${SITE}/unrolled/data/texts/${name}`;
+    if (!Module.FS.analyzePath(path).exists) write(Module.FS, path, await get(name));
+  }
+
+  async function bench(request) {
+    if (request.corpus) await load(`${request.corpus}.txt.bz2`);
+    const asked = JSON.stringify(JSON.stringify(request)); // a text of Python's as well
+    return JSON.parse(evaluate(`from unrolled_book.workbench.page import handle\nhandle(${asked})`));
+  }
 
   async function run(exercise, source, seed = null) {
-    for (const name of manifest.texts[exercise] ?? []) {
-      const path = `${SITE}/unrolled/data/texts/${name}`;
-      if (!Module.FS.analyzePath(path).exists) write(Module.FS, path, await get(name));
-    }
+    for (const name of manifest.texts[exercise] ?? []) await load(name);
     try {
       if (!dead) return JSON.parse(check(exercise, source, seed));
     } catch (error) {

@@ -5,10 +5,13 @@ A vjp maps ∂L/∂value to one ∂L/∂parent per parent. Shapes are strict: on
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+outer = np.multiply.outer
+product = np.matmul  # the book's pages, whose numpy has no BLAS, put a quicker one here
 
 
 class Tensor:
@@ -33,13 +36,14 @@ class Tensor:
             raise ValueError(f"backward starts at a scalar, got shape {self.shape}: sum it first")
         order = topological_order(self)
         for tensor in order:
-            tensor.grad = np.zeros(tensor.shape)
-        self.grad += 1
+            tensor.grad = None
+        self.grad = np.ones(())
         for tensor in reversed(order):
             for parent, grad in zip(tensor.parents, tensor.vjp(tensor.grad), strict=True):
                 if np.shape(grad) != parent.shape:
                     raise ValueError(f"vjp gave {np.shape(grad)} to a parent of {parent.shape}")
-                parent.grad += grad  # a value used twice collects from both uses
+                # a value used twice collects from both uses
+                parent.grad = grad if parent.grad is None else parent.grad + grad
 
 
 def topological_order(root: Tensor) -> list[Tensor]:
@@ -86,17 +90,23 @@ def power(a: Tensor, n: float) -> Tensor:
 
 
 def matmul(a: Tensor | ArrayLike, b: Tensor | ArrayLike) -> Tensor:
-    """a @ b for a of shape (m, k) or (k,) and b of shape (k, n) or (k,)."""
+    """a @ b for vectors and matrices, or stacks of matrices (…, m, k) by (k, n) or (…, k, n)."""
     a, b = (x if isinstance(x, Tensor) else Tensor(x) for x in (a, b))
-    if not {len(a.shape), len(b.shape)} <= {1, 2} or a.shape[-1] != b.shape[0]:
-        raise ValueError(f"matmul takes (m, k) or (k,) by (k, n) or (k,), got {a.shape}, {b.shape}")
+    n_a, n_b = len(a.shape), len(b.shape)
+    fits = min(n_a, n_b) > 0 and a.shape[-1] == b.shape[-2:][0]
+    if max(n_a, n_b) > 2:
+        fits = fits and min(n_a, n_b) > 1 and b.shape[:-2] in ((), a.shape[:-2])
+    if not fits:
+        raise ValueError(f"matmul takes (…, m, k) by (k, n) or (…, k, n), got {a.shape}, {b.shape}")
+    if n_a > 2 == n_b:  # one b for the whole stack: a's rows stand one below the other
+        return reshape(matmul(reshape(a, -1, a.shape[-1]), b), *a.shape[:-1], b.shape[-1])
 
     def vjp(g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        to_a = g @ b.value.T if b.value.ndim == 2 else np.multiply.outer(g, b.value)
-        to_b = a.value.T @ g if a.value.ndim == 2 else np.multiply.outer(a.value, g)
+        to_a = product(g, b.value.swapaxes(-1, -2)) if n_b > 1 else outer(g, b.value)
+        to_b = product(a.value.swapaxes(-1, -2), g) if n_a > 1 else outer(a.value, g)
         return to_a, to_b
 
-    return Tensor(a.value @ b.value, (a, b), vjp)
+    return Tensor(product(a.value, b.value), (a, b), vjp)
 
 
 def sum(a: Tensor, axis: int | None = None) -> Tensor:
@@ -115,6 +125,18 @@ def broadcast_to(a: Tensor, shape: tuple[int, ...]) -> Tensor:
 def reshape(a: Tensor, *shape: int | tuple[int, ...]) -> Tensor:
     """The entries of a, row after row, in another shape."""
     return Tensor(a.value.reshape(*shape), (a,), lambda g: (g.reshape(a.shape),))
+
+
+def transpose(a: Tensor, *axes: int) -> Tensor:
+    """The axes of a in another order; without one, in reverse."""
+    axes = axes or tuple(reversed(range(len(a.shape))))
+    return Tensor(a.value.transpose(axes), (a,), lambda g: (g.transpose(np.argsort(axes)),))
+
+
+def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
+    """Tensors of one shape, side by side along a new axis."""
+    value = np.stack([tensor.value for tensor in tensors], axis)
+    return Tensor(value, tuple(tensors), lambda g: np.moveaxis(g, axis, 0))
 
 
 def gather(a: Tensor, *ids: ArrayLike) -> Tensor:
@@ -138,8 +160,45 @@ def log_softmax(a: Tensor) -> Tensor:
     return Tensor(y, (a,), lambda g: (g - np.exp(y) * g.sum(axis=-1, keepdims=True),))
 
 
+def softmax(a: Tensor) -> Tensor:
+    """eᵃ / Σ eᵃ over the last axis."""
+    weights = np.exp(a.value - a.value.max(axis=-1, keepdims=True))
+    y = weights / weights.sum(axis=-1, keepdims=True)
+    return Tensor(y, (a,), lambda g: (y * (g - (g * y).sum(axis=-1, keepdims=True)),))
+
+
+def cross_entropy(logits: Tensor, targets: ArrayLike) -> Tensor:
+    """The mean of −ln softmax(logits)[target], for logits (…, V) and integer targets (…)."""
+    targets = np.asarray(targets)
+    if targets.shape != logits.shape[:-1]:
+        raise ValueError(f"expected targets of {logits.shape[:-1]}, got {targets.shape}")
+    rows = reshape(logits, -1, logits.shape[-1]).log_softmax()
+    return gather(rows, np.arange(targets.size), targets.ravel()).sum() / -targets.size
+
+
+def standardize(a: Tensor, eps: float = 1e-5) -> Tensor:
+    """(a − mean) / √(variance + eps) over the last axis: a layer norm without its two vectors."""
+    centred = a.value - a.value.mean(axis=-1, keepdims=True)
+    scale = np.sqrt((centred**2).mean(axis=-1, keepdims=True) + eps)
+    y = centred / scale
+
+    def vjp(g: np.ndarray) -> tuple[np.ndarray]:
+        along = (g * y).mean(axis=-1, keepdims=True)
+        return ((g - g.mean(axis=-1, keepdims=True) - y * along) / scale,)
+
+    return Tensor(y, (a,), vjp)
+
+
+def gelu(a: Tensor) -> Tensor:
+    """a · Φ(a) by GPT-2's formula with tanh, entry by entry."""
+    x, root = a.value, np.sqrt(2 / np.pi)
+    t = np.tanh(root * (x + 0.044715 * x * x * x))
+    slope = (1 + t) / 2 + x / 2 * (1 - t * t) * root * (1 + 0.134145 * x * x)
+    return Tensor(x * (1 + t) / 2, (a,), lambda g: (g * slope,))
+
+
 Tensor.__repr__ = lambda a: f"Tensor({np.array2string(a.value, separator=', ', prefix='Tensor(')})"
-Tensor.T = property(lambda a: Tensor(a.value.T, (a,), lambda g: (g.T,)))  # axes in reverse order
+Tensor.T = property(transpose)  # axes in reverse order
 Tensor.__neg__, Tensor.__pow__ = lambda a: mul(a, -1), power
 Tensor.__add__ = Tensor.__radd__ = add
 Tensor.__mul__ = Tensor.__rmul__ = mul
@@ -147,4 +206,5 @@ Tensor.__sub__, Tensor.__rsub__ = sub, lambda a, b: sub(b, a)
 Tensor.__truediv__, Tensor.__rtruediv__ = div, lambda a, b: div(b, a)
 Tensor.__matmul__, Tensor.__rmatmul__ = matmul, lambda a, b: matmul(b, a)
 Tensor.exp, Tensor.log, Tensor.tanh, Tensor.relu, Tensor.sigmoid = exp, log, tanh, relu, sigmoid
-Tensor.sum, Tensor.reshape, Tensor.log_softmax = sum, reshape, log_softmax
+Tensor.sum, Tensor.reshape, Tensor.transpose = sum, reshape, transpose
+Tensor.log_softmax, Tensor.softmax, Tensor.gelu = log_softmax, softmax, gelu

@@ -1,0 +1,338 @@
+// The workbench: a text, a model, Train. Python and the engine of chapter 7 work in a worker, a short
+// piece at a time (unrolled_book/workbench/page.py); here stand the form, the runs and their drawing.
+import { hire } from "./hire.mjs";
+import { chart, grid } from "./drawing.mjs";
+
+const told = JSON.parse(document.getElementById("u-live").textContent);
+const base = new URL(told.base, location.href).href;
+const root = document.getElementById("u-workbench");
+const OWN = "own";
+const MOST_RUNS = 4; // curves in one drawing
+const PIECE = 0.2; // seconds of one piece of training: so soon does Pause act
+
+let python = null;
+let answer = null; // what waits for the worker's word
+let turn = Promise.resolve(); // requests are made one after the other
+let text = null; // {key, name, vocab, nGrams}
+let run = null; // the run that can be trained on
+const runs = []; // all that are drawn, the last one is `run`
+let training = false;
+let letters = 0;
+
+// ---- Python ------------------------------------------------------------------------------------
+
+/** Ask Python for one piece of work. Throws what it refuses, as a sentence. */
+function ask(request) {
+  const asked = turn.then(() => new Promise((done, fail) => {
+    answer = { done, fail };
+    python ??= hire(hear);
+    python.postMessage({ base, version: told.version, ask: request });
+  }));
+  turn = asked.catch(() => {});
+  return asked;
+}
+
+function hear({ share, answered, error }) {
+  if (share !== undefined) say(share < 1 ? `Loading Python: ${Math.round(100 * share)} % of ${told.size}` : "Starting Python …");
+  if (error) {
+    python?.terminate();
+    python = text = null;
+    answer?.fail(new Error(`Python has ended: ${error}. Train begins a new run.`));
+    forget();
+  } else if (answered?.error) answer.fail(new Error(answered.error));
+  else if (answered) answer.done(answered);
+}
+
+// ---- the form ----------------------------------------------------------------------------------
+
+const make = (tag, name = "", words = "") => {
+  const element = document.createElement(tag);
+  if (name) element.className = name;
+  element.textContent = words;
+  return element;
+};
+
+function field(label, control, parent) {
+  const box = make("label", "u-field");
+  box.append(make("span", "", label), control);
+  parent.append(box);
+  return control;
+}
+
+function choice(label, options, chosen, parent) {
+  const select = make("select");
+  for (const [value, words] of options) select.append(new Option(words, value, false, String(value) === String(chosen)));
+  return field(label, select, parent);
+}
+
+function button(label, parent, act) {
+  const made = make("button", "", label);
+  made.type = "button";
+  made.onclick = act;
+  parent.append(made);
+  return made;
+}
+
+const form = make("div", "u-bench-form");
+const texts = choice("Text", [...told.texts, [OWN, "your own text …"]], told.texts[0][0], form);
+const models = choice("Model", Object.entries(told.models).map(([name, { title }]) => [name, title]), "two-layer-gpt", form);
+const sizes = Object.fromEntries(
+  Object.entries(told.sizes).map(([name, { label, options, first }]) => [name, choice(label, options.map((n) => [n, n]), first, form)]),
+);
+const optimizer = choice("Optimiser", told.optimizers.map((name) => [name, name]), "adam", form);
+const rate = field("Learning rate", Object.assign(make("input"), { type: "text", inputMode: "decimal" }), form);
+const own = make("textarea", "u-bench-own");
+own.setAttribute("aria-label", "Your own text");
+own.placeholder = `Paste at least ${told.shortest.toLocaleString("en")} characters. They never leave this page.`;
+own.hidden = true;
+
+const bar = make("div", "u-bar");
+const go = button("Train", bar, () => (training ? pause() : train()));
+go.classList.add("u-go");
+const undo = button("Undo", bar, goBack);
+const write = button("Write", bar, () => busy(() => sample(120)));
+const clear = button("Clear other runs", bar, () => { runs.splice(0, runs.length - 1); show(); });
+const live = make("p", "u-bench-live");
+const status = make("p", "u-bench-status");
+status.setAttribute("role", "status");
+const picture = make("div", "u-bench-chart");
+const table = make("div", "u-bench-runs");
+const written = make("pre", "u-bench-written");
+const looking = make("details", "u-bench-look");
+looking.append(make("summary", "", "Look inside"));
+const line = field("On this line", Object.assign(make("input"), { type: "text", maxLength: told.line }), looking);
+const parts = make("select");
+field("Show", parts, looking);
+const inside = make("div");
+const within = make("div", "u-bench-within");
+within.append(line.parentNode, parts.parentNode, inside);
+looking.append(within);
+root.replaceChildren(form, own, bar, status, live, picture, table, written, looking);
+
+function chosen() {
+  const given = { model: models.value, optimizer: optimizer.value };
+  for (const [name, select] of Object.entries(sizes)) given[name] = Number(select.value);
+  return given;
+}
+
+const key = () => JSON.stringify([texts.value, texts.value === OWN ? own.value : "", chosen()]);
+const changed = () => !run || run.key !== key();
+
+function renew() {
+  own.hidden = texts.value !== OWN;
+  go.textContent = training ? "Pause" : changed() ? (run ? "Train a new run" : "Train") : "Continue";
+  undo.disabled = training || !run?.marks;
+  write.disabled = training || !run;
+  clear.hidden = runs.length < 2;
+}
+
+function say(words) {
+  if (status.textContent !== words) status.textContent = words;
+}
+
+// ---- training ----------------------------------------------------------------------------------
+
+/** Read the text and count the n-grams on it, if that has not been done. */
+async function takeText() {
+  const wanted = JSON.stringify([texts.value, texts.value === OWN ? own.value : ""]);
+  if (text?.key === wanted) return;
+  const name = texts.selectedOptions[0].textContent.trim();
+  const sizes = await ask(texts.value === OWN ? { do: "read", text: own.value } : { do: "read", corpus: texts.value });
+  text = { key: wanted, name: texts.value === OWN ? "your text" : name, nGrams: [], ...sizes };
+  say("Counting n-grams …");
+  for (const order of told.orders) text.nGrams.push(await ask({ do: "n_gram", order }));
+}
+
+async function begin() {
+  say("Loading Python …");
+  const settings = chosen();
+  const wanted = key();
+  await takeText();
+  say("Making the model …");
+  const counted = await ask({ do: "begin", ...settings });
+  if (runs.length === MOST_RUNS) runs.shift();
+  for (const other of runs) if (other.text !== text.key) runs.splice(runs.indexOf(other), 1);
+  const letter = String.fromCharCode(65 + (letters++ % 26));
+  run = { key: wanted, text: text.key, letter, settings, ...counted, losses: [], scores: [], marks: 0, n: 0, seconds: 0 };
+  runs.push(run);
+  line.value ||= text.line;
+  await score();
+}
+
+async function train() {
+  training = true;
+  renew();
+  try {
+    rateNow();
+    if (changed()) await begin();
+    let [lr, spent, last] = [null, 0, 0];
+    while (training) {
+      if (lr !== rateNow()) {
+        lr = rateNow(); // where the rate changes, one may come back to
+        await ask({ do: "mark" });
+        run.marks++;
+      }
+      const from = performance.now();
+      const { steps, n, broken } = await ask({ do: "step", lr, seconds: PIECE });
+      const took = (performance.now() - from) / 1000;
+      [run.n, run.seconds, spent] = [n, run.seconds + took, spent + took];
+      run.losses.push(...steps);
+      if (broken) throw new Error(`After ${n} steps the loss is no number any more: the rate of ${lr} is too large. Undo, and try a smaller one.`);
+      live.textContent = `step ${n} · ${steps.at(-1)[1].toFixed(2)} bits a character on the last batch · gradient ${steps.at(-1)[2].toFixed(2)} · ${speed()} characters a second`;
+      if (spent > 6 * last) {
+        last = await score();
+        spent = 0;
+      }
+      show();
+    }
+    if (run.scores.at(-1)[0] !== run.n) await score();
+    await sample(40);
+  } catch (error) {
+    say(error.message);
+  }
+  training = false;
+  show();
+}
+
+function rateNow() {
+  const lr = Number(rate.value.replace(",", "."));
+  if (!(lr > 0 && lr <= 100)) throw new Error(`The learning rate must be a number above 0 and up to 100, got ${JSON.stringify(rate.value)}.`);
+  return lr;
+}
+
+function pause() {
+  training = false;
+  say("Pausing …");
+}
+
+const speed = () => Math.round((run.n * run.settings.batch * run.settings.window) / run.seconds).toLocaleString("en");
+
+/** Bits per byte on the held-out characters; gives the seconds that it took. */
+async function score() {
+  const from = performance.now();
+  let scored = await ask({ do: "score", first: true });
+  while (scored.bits === undefined) scored = await ask({ do: "score", first: false });
+  run.scores.push([scored.n, scored.bits]);
+  if (looking.open) await look();
+  say(summary(run));
+  show();
+  return (performance.now() - from) / 1000;
+}
+
+async function sample(n) {
+  written.textContent = `${run.letter} after ${run.n} steps writes:\n`;
+  for (let first = true, more; !more?.done; first = false) {
+    more = await ask({ do: "sample", first, n, seconds: PIECE });
+    written.textContent += more.text;
+  }
+}
+
+async function goBack() {
+  await busy(async () => {
+    const { n, left } = await ask({ do: "undo" });
+    [run.n, run.marks] = [n, left];
+    for (const points of [run.losses, run.scores]) points.splice(0, Infinity, ...points.filter(([at]) => at <= n));
+    say(`Back at step ${n}.`);
+  });
+}
+
+/** Do something with the buttons asleep, and say what it is refused. */
+async function busy(work) {
+  for (const one of [go, undo, write]) one.disabled = true;
+  try {
+    await work();
+  } catch (error) {
+    say(error.message);
+  }
+  go.disabled = false;
+  show();
+}
+
+function forget() {
+  training = false;
+  run = null;
+}
+
+// ---- what is seen ------------------------------------------------------------------------------
+
+const bits = (n) => n.toFixed(2);
+const title = ({ letter, settings: s }) => `${letter}: ${told.models[s.model].title}${s.model === "bigram" ? "" : `, width ${s.width}`}`;
+
+/** Where a run stands, as a sentence. */
+function summary(one) {
+  const [n, now] = one.scores.at(-1);
+  const beaten = text.nGrams.filter((gram) => gram.bits > now).at(-1);
+  const than = beaten ? `better than the ${beaten.order}-gram's ${bits(beaten.bits)}` : `worse than the 1-gram's ${bits(text.nGrams[0].bits)}`;
+  return `${title(one)}: ${bits(now)} bits per byte on held-out text after ${n} ${n === 1 ? "step" : "steps"}, ${than}.`;
+}
+
+function show() {
+  renew();
+  if (!runs.length) return;
+  const lines = text ? text.nGrams.map((gram) => ({ at: gram.bits, label: `${gram.order}-gram` })) : [];
+  const ladder = texts.value === told.ladder.text ? told.ladder.rows.map(([label, at]) => ({ at, label, faint: true })) : [];
+  const drawn = runs.map((one) => {
+    const each = one.settings.batch * one.settings.window;
+    const points = (list) => list.map(([n, y]) => [n * each, y]);
+    return { letter: one.letter, now: one === run, losses: points(one.losses), scores: points(one.scores) };
+  });
+  picture.replaceChildren(chart(drawn, [...lines, ...ladder], runs.map(summary).join(" "), picture.clientWidth));
+  table.replaceChildren(listed());
+}
+
+function listed() {
+  const made = make("table");
+  const head = made.createTHead().insertRow();
+  for (const words of ["Run", "Steps", "Bits per byte", "Learned numbers", "Operations a step", "Settings"]) head.append(make("th", "", words));
+  for (const one of runs) {
+    const row = made.createTBody().insertRow();
+    const { batch, window, optimizer } = one.settings;
+    const settings = `${batch} × ${window} characters, ${optimizer}`;
+    const flops = one.flops >= 1e6 ? `${(one.flops / 1e6).toFixed(0)} million` : one.flops.toLocaleString("en");
+    for (const words of [title(one), one.n, bits(one.scores.at(-1)?.[1] ?? NaN), one.parameters.toLocaleString("en"), flops, settings]) row.insertCell().textContent = words;
+  }
+  return made;
+}
+
+async function look() {
+  const seen = await ask({ do: "look", line: line.value });
+  const options = seen.seen.flatMap(({ name, values }) =>
+    Array.isArray(values[0][0]) ? values.map((head, h) => [`${name}, head ${h}`, head]) : [[name, values]],
+  );
+  const before = Math.max(0, parts.selectedIndex);
+  parts.replaceChildren(...options.map(([name]) => new Option(name)));
+  parts.closest("label").hidden = !options.length;
+  parts.selectedIndex = Math.min(before, options.length - 1);
+  const guesses = seen.next.map(([character, p]) => `${JSON.stringify(character)} ${p.toFixed(2)}`).join(", ");
+  inside.replaceChildren(make("p", "", `Next, after ${JSON.stringify(seen.line.at(-1))}: ${guesses}.`));
+  if (options.length) inside.append(grid(...options[parts.selectedIndex], [...seen.line]));
+}
+
+const lookAgain = () => run && !training && looking.open && busy(look);
+looking.addEventListener("toggle", lookAgain);
+line.addEventListener("change", lookAgain);
+parts.addEventListener("change", lookAgain);
+
+/** The rate with which the chosen model and optimiser begin well. */
+function usualRate() {
+  const { lr } = told.models[models.value];
+  rate.value = optimizer.value === "adam" ? lr : optimizer.value === "sgd" ? 1 : 0.1;
+}
+
+/** The model that a chapter's link names: workbench.html#lstm. */
+function fromAddress() {
+  const name = decodeURIComponent(location.hash.slice(1));
+  if (told.models[name]) models.value = name;
+  usualRate();
+  renew();
+}
+
+form.addEventListener("change", ({ target }) => {
+  if (target === models || target === optimizer) usualRate();
+  renew();
+});
+own.addEventListener("input", renew);
+addEventListener("hashchange", fromAddress);
+new ResizeObserver(() => requestAnimationFrame(show)).observe(root);
+fromAddress();
+say(`Train loads Python once, ${told.size}. All is computed in this page.`);

@@ -1,0 +1,66 @@
+"""What `book/workbench.md` says of each model, between the page's two marks, from the record."""
+
+from __future__ import annotations
+
+from unrolled_book.experiments import record
+from unrolled_book.workbench.models import MODELS
+
+from book.tools.notebooks import ROOT
+
+TARGET = ROOT / "book" / "workbench.md"
+BEGIN, END = "<!-- workbench:begin -->", "<!-- workbench:end -->"
+# Of each model: its chapter, what it is, what to try.
+TRY = {
+    "bigram": ("07b_gradients", "A row of logits for each character, and nothing else.",
+               "Does a softmax that is trained end where counting begins?"),
+    "feed-forward": ("08_neural_lm", "The last eight characters side by side, and a hidden layer.",
+                     "What do twice as many units bring, and what twice as many steps?"),
+    "elman": ("09_rnn", "One state, renewed at each character.",
+              "Raise the rate tenfold in the middle of a run, watch the gradient, and undo it."),
+    "lstm": ("12_rnn_lm", "A cell, and gates that decide what is kept.",
+             "Look inside: which units of the forget gate close at a line’s end?"),
+    "one-layer-gpt": ("14_attention", "One block of attention and a feed-forward layer.",
+                      "Look inside before training, after 100 steps and after 1,000: when does a "
+                      "head begin to look at the character before?"),
+    "two-layer-gpt": ("20_transformer_lm", "The Transformer of chapter 20, small.",
+                      "Which is better for the same characters read: eight windows of 32, or four "
+                      "of 64?"),
+}  # fmt: skip
+
+
+def section(model: str) -> str:
+    """A model's heading, which links name, and its lines."""
+    stem, what, question = TRY[model]
+    chapter = f"[Chapter {stem.partition('_')[0].lstrip('0')}](../chapters/{stem}.ipynb)"
+    row = record.load("workbench")["metrics"]["rows"][model]
+    reached = " and ".join(
+        f"{min(bits):.2f}–{max(bits):.2f} after {n:,}"
+        for n, bits in zip(row["steps"], row["bits"], strict=True)
+    )
+    title = MODELS[model].title
+    head = f"### {title[0].upper()}{title[1:]}\n\n{what} {chapter}. {question}\n\n"
+    return f"{head}Bits per byte, five seeds: {reached} steps.\n"
+
+
+def page() -> str:
+    """The page as the record would have it."""
+    found = record.load("workbench")
+    grams, rows = found["metrics"]["n_grams"], found["metrics"]["rows"]
+    counted = ", ".join(f"{n}-gram {bits:.2f}" for n, bits in grams.items())
+    config, last = found["config"], found["metrics"]["rows"]["lstm"]["steps"][-1]
+    read = last * config["batch"] * config["window"]
+    best = min(min(row["bits"][-1]) for row in rows.values())
+    assert grams["3"] < best < grams["2"]
+    assert len(found["seeds"]) == 5
+    intro = (
+        f"What torch reached with the form’s first settings on the {config['characters']:,} "
+        f"characters of Shakespeare, batches of {config['batch']} × {config['window']}, is below; "
+        f"the page’s engine computes the same. Counting gives {counted}. After {last:,} steps, "
+        f"which read {read:,} characters, every model is still above the counted 3-gram: networks "
+        "need more reading than that.\n"
+    )
+    text = TARGET.read_text("utf8")
+    head, rest = text.split(BEGIN)
+    tail = rest.split(END)[1]
+    sections = "\n".join(section(model) for model in MODELS)
+    return f"{head}{BEGIN}\n{intro}\n{sections}{END}{tail}"
