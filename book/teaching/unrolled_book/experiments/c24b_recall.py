@@ -19,7 +19,7 @@ from unrolled.models.transformer_config import TransformerConfig
 from unrolled.training.fit import fit
 
 from unrolled_book.experiments import _common
-from unrolled_book.experiments._common import best_lr, cosine, n_parameters
+from unrolled_book.experiments._common import best_lr, cosine, n_parameters, seeded
 
 SEEDS = (0, 1, 2)
 N_NAMES, N_ROOMS, LONGEST = 32, 10, 16  # LONGEST: the most pairs in training
@@ -61,14 +61,14 @@ class Reader(nn.Module):
 
 def build(arm: str, seed: int) -> Reader:
     """A reader whose layer is a causal attention block without positions, or a `Mamba` alone."""
-    torch.manual_seed(seed)
-    if arm == "attention":
-        config = TransformerConfig(d_model=D_MODEL, n_heads=2, position="none", init_std=0.1)
-        return Reader(Stack(config, causal=True))
-    layer = Mamba(D_MODEL, d_inner=D_INNER, d_state=STATES[arm], conv_width=1)
-    if arm.startswith("fixed"):
-        layer.x_proj = Fixed(layer.x_proj.out_features)
-    return Reader(layer)
+    with seeded(seed):
+        if arm == "attention":
+            config = TransformerConfig(d_model=D_MODEL, n_heads=2, position="none", init_std=0.1)
+            return Reader(Stack(config, causal=True))
+        layer = Mamba(D_MODEL, d_inner=D_INNER, d_state=STATES[arm], conv_width=1)
+        if arm.startswith("fixed"):
+            layer.x_proj = Fixed(layer.x_proj.out_features)
+        return Reader(layer)
 
 
 def memory(arm: str, n: int) -> int:
