@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 from torch import nn
-from unrolled.models.ssm_lm import SelectiveLM
+from unrolled.models.recurrent_lm import SelectiveLM
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
 from unrolled.training.fit import fit
