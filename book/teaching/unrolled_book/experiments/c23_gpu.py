@@ -105,7 +105,7 @@ def run(
     if loops is None:
         compiled = partial(c23_step.step_of_fit, next_token_loss, compile=True)
         loops = c23_step.loops() | {"fit, compiled": compiled}
-    with torch.random.fork_rng():
+    with torch.random.fork_rng([torch.cuda.current_device()]):
         torch.manual_seed(0)
         metrics = on_the_roof(rows, d, summed) | {
             "attention": [attention(t, kind) for t in lengths for kind in KINDS],
