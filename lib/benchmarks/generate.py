@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 from unrolled.accounting.cost import cache_bytes
-from unrolled.generation.beam import beam_search
 from unrolled.generation.generate import generate
+from unrolled.generation.search import beam_search
 from unrolled.models import pretrained
 from unrolled.models.encoder_decoder import EncoderDecoder
 from unrolled.models.transformer import TransformerLM

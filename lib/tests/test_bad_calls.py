@@ -189,7 +189,7 @@ GOOD = [
     (models.ssm.discretise, dict(step=X, decay=-floats(4, 5), write=floats(2, 3, 5))),
     *each(models.ssm.scan, models.ssm.parallel_scan, state=floats(2, 4)),
     (models.ssm.Mamba, dict(d_state=3, conv_width=2, scan="loop")),
-    (models.ssm_lm.SelectiveLM, dict(d_state=3)),
+    (models.recurrent_lm.SelectiveLM, dict(d_state=3)),
     # models: the Transformer
     (attend, dict(mask=torch.ones(3, 3) > 0, bias=torch.zeros(3, 3), scale=1.0, dropout=0.1)),
     (models.flash.flash_attend, dict(mask=torch.ones(3, 3) > 0, scale=1.0, block=2)),
@@ -204,7 +204,7 @@ GOOD = [
     (models.positions.alibi_bias, dict(n_heads=4, S=3)),
     *each(models.positions.RelativeBias, models.layers.RMSNorm, models.layers.LayerNorm,
         models.layers.FeedForward, GRU, GRU.hidden, models.neural_lm.NeuralLM(NEURAL),
-        models.neural_lm.NeuralLM(NEURAL).context, models.ssm_lm.SelectiveLM(5, d_model=4),
+        models.neural_lm.NeuralLM(NEURAL).context, models.recurrent_lm.SelectiveLM(5, d_model=4),
         LM.embed, models.ssm.Mamba(4), models.layers.RMSNorm(4), models.layers.FeedForward(4, 6),
         models.block.Block(NO_WORDS, causal=True), EXPERTS, depth.Stack(4, 2), depth.spread),
     (models.positions.RelativeBias(2), dict(behind=models.masks.distances(3))),
@@ -246,8 +246,8 @@ GOOD = [
         models.lora.lora_state, FitConfig(n_steps=3, lr=0.1).build,
         models.transformer.TransformerLM, models.transformer.Encoder,
         models.encoder_decoder.EncoderDecoder, models.architectures.tiny,
-        accounting.cost.parameters, accounting.memory.state_bytes, accounting.cost.cache_bytes,
-        accounting.cost.flops, accounting.memory.activation_bytes, scaling.Law().tokens,
+        accounting.cost.parameters, accounting.cost.state_bytes, accounting.cost.cache_bytes,
+        accounting.cost.flops, accounting.cost.activation_bytes, scaling.Law().tokens,
         generation.samplers.Sampling, generation.samplers.no_repeat_ngram_filter),
     (training.schedule.constant, dict(warmup_steps=1)),
     *each(training.schedule.linear, training.schedule.cosine, warmup_steps=1, min_lr_ratio=0.1),
@@ -265,8 +265,8 @@ GOOD = [
         batch_size=2)),
     (generate, dict(rng=GENERATOR, **SAMPLING)),
     (generation.generate.stream, dict(rng=GENERATOR)),
-    (generation.beam.beam_search, dict(n_beams=2)),
-    (generation.exact.exact_mode, dict(max_reads=100)),
+    (generation.search.beam_search, dict(n_beams=2)),
+    (generation.search.exact_mode, dict(max_reads=100)),
     (generation.speculative.speculate, dict(draft=LM, n_ahead=2, rng=GENERATOR)),
     (generation.samplers.divide_by_temperature, dict(temperature=0.5)),
     (generation.samplers.top_k_filter, dict(top_k=2)),
@@ -299,7 +299,7 @@ PARTS = """
     NeuralLMCache RecurrentCache Seq2SeqCache SelectiveState Quantised CountLevel Layout Report
     Batch Hypotheses Evaluation Mode History FitResult DivergedError Speculation LayerCache KVCache
     BatchIterator to_device Trainer Processes LostError Reader check_* stop_ids in_mode recording
-    launch method_for device enter shard to_jsonable combine
+    launch method_for device enter shard to_jsonable combine as_ids begin_fit settings_of
     Cell MinimalGatedCell hidden detach select project update initial_state new_* Embedded make_*
     initialise copy_block load_* load read* save* try_writing lecture all_sentences analogy_pairs
     names vocabulary nf4_levels adapters unmerge remove_lora routings gather reshape backward

@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
-from unrolled.accounting.cost import parameters
-from unrolled.accounting.memory import activation_bytes, state_bytes
+from unrolled.accounting.cost import activation_bytes, parameters, state_bytes
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig, preset
 

@@ -16,9 +16,8 @@ from unrolled.generation.generate import generate
 from unrolled.models.encoder_decoder import EncoderDecoder
 from unrolled.models.neural_lm import NeuralLM, NeuralLMConfig
 from unrolled.models.recurrent_cells import CELLS
-from unrolled.models.recurrent_lm import RecurrentLM
+from unrolled.models.recurrent_lm import RecurrentLM, SelectiveLM
 from unrolled.models.seq2seq import QUERIES, SCORES, Seq2Seq
-from unrolled.models.ssm_lm import SelectiveLM
 from unrolled.models.transformer import Encoder, TransformerLM
 from unrolled.models.transformer_config import POSITIONS, TransformerConfig
 from unrolled.training.fit import FitConfig, fit

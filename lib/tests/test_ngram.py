@@ -312,7 +312,7 @@ def fit(**changes):
             (dict(smoothing="absolute", modified=True), "modified=True goes with"),
             (dict(sequences=np.array([0, 1, 3])), "the id 3, expected 0 … 2"),
             (dict(sequences=np.array([0.5])), "sequence 0 must be integers"),
-            (dict(sequences=[np.array([], dtype=int)], bos=0), "nothing to count"),
+            (dict(sequences=[np.array([], dtype=int)], bos=0), "there is no token"),
             (dict(sequences=[np.array([0, 1])], bos=1), "sequence 0 holds bos, 1"),
             (dict(bos=7, sequences=[np.array([0, 1])]), "the id 7, expected 0 … 2"),
             (dict(bos=2, eos=2), "cannot both be 2"),
@@ -328,6 +328,12 @@ def fit(**changes):
         (lambda: fit()(TEXT), r"tokens must be integers with ndim=2, got int64 \(3,\)"),
         (lambda: fit().counts.next_counts(TEXT), "a context must be at least 0 and at most 2"),
         (lambda: fit().counts.unseen_share(TEXT, n=4), "n must be at least 1 and at most 3"),
+        (lambda: fit().counts.ngram_tokens(0), "n must be at least 1 and at most 3, got 0"),
+        (lambda: fit().backoff_weights([]), r"integers with ndim=2, got float64 \(0,\)"),
+        (lambda: fit().backoff_weights([TEXT]), "a context must be at least 0 and at most 2"),
+        (lambda: fit(order=1).backoff_weights([[0]]), "at least 0 and at most 0, got 1"),
+        (lambda: fit().score([]), "there is no token: every sequence is empty"),
+        (lambda: fit().counts.unseen_share([]), "there is no token: every sequence is empty"),
         (lambda: fit().sample(np.random.default_rng(0), 3, [1.7]), "prompt must be integers"),
         (lambda: fit().sample(np.random.default_rng(0), 1, [2, 2]), r"\[2, 2\] was never seen"),
     ],
@@ -335,6 +341,19 @@ def fit(**changes):
 def test_what_does_not_fit_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("smoothing", ["mle", "kneser-ney"])
+def test_no_context_at_all_has_no_answer_and_an_empty_one_has(smoothing):
+    model = fit(smoothing=smoothing)
+    none = np.zeros((0, 2), dtype=int)
+    assert model.log_probs(none).shape == (0, 3)
+    assert model.log_probs(none, []).shape == model.backoff_weights(none).shape == (0,)
+    assert model(np.zeros((2, 0), dtype=int)).shape == (2, 0, 3)
+    one = model.log_probs([])  # the unigrams
+    np.testing.assert_array_equal(one, model.log_probs(np.zeros((1, 0), dtype=int))[0])
+    np.testing.assert_allclose(np.exp(one).sum(), 1)
+    assert model.backoff_weights([[]]).shape == (1,)
 
 
 def test_ids_of_any_integer_type_are_counted_and_scored_alike():

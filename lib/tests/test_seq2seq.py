@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
-from unrolled.generation.beam import beam_search
+from unrolled.generation.search import beam_search
 from unrolled.models.seq2seq import QUERIES, SCORES, MemoryAttention, Seq2Seq
 from unrolled_book.behaviour import BehaviourError, check_permutation
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from comparing import close, randomised
 from unrolled.data.batches import ContiguousBatches
-from unrolled.models.ssm_lm import SelectiveLM
+from unrolled.models.recurrent_lm import SelectiveLM
 from unrolled.training.fit import FitConfig, fit
 
 V, D, INNER, N, RANK, WIDTH, LAYERS, B, T = 13, 5, 7, 3, 2, 4, 3, 2, 11

@@ -21,7 +21,7 @@ from unrolled.models.encoder_decoder import EncoderDecoder
 from unrolled.models.heads import attention_weights
 from unrolled.models.masks import causal_mask, padding_mask
 from unrolled.models.positions import sinusoidal
-from unrolled.models.pretrained.from_torch import copy_block
+from unrolled.models.pretrained import copy_block
 from unrolled.models.transformer import Encoder, TransformerLM
 from unrolled.models.transformer_config import POSITIONS, PRESETS, TransformerConfig, preset
 

@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 import torch
 from unrolled.data.batches import IGNORE
-from unrolled.generation.beam import beam_search
 from unrolled.generation.generate import generate
+from unrolled.generation.search import beam_search
 from unrolled.models.lora import add_lora
 from unrolled.models.moe import MixtureOfExperts, with_balance
-from unrolled.models.recurrent_lm import RecurrentLM
+from unrolled.models.recurrent_lm import RecurrentLM, SelectiveLM
 from unrolled.models.seq2seq import Seq2Seq
-from unrolled.models.ssm_lm import SelectiveLM
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import preset
 from unrolled.training.fit import FitConfig, fit, next_token_loss
@@ -108,7 +107,7 @@ WRITERS = {  # waits a token
               {"generation/reader.py": 1, "generation/samplers.py": 2}),
     # whether it has ended
     "beam": (partial(beam_search, n_beams=2, stop=3),
-             {"generation/reader.py": 1, "generation/beam.py": 1}),
+             {"generation/reader.py": 1, "generation/search.py": 1}),
 }  # fmt: skip
 
 

@@ -23,8 +23,8 @@ from unrolled_book.behaviour import (
     check_shards,
     check_top_p,
 )
-from unrolled_book.behaviour.answers import END
 from unrolled_book.behaviour.exponents import LAWS, embedding, simulated
+from unrolled_book.behaviour.probabilities import END
 from unrolled_book.scaling import power_law, valley
 
 # check_perplexity

@@ -112,7 +112,7 @@ def test_a_new_name_finds_the_old_word_only_where_words_keep_company(blocks):
     np.testing.assert_array_equal(blocks[1], before)
 
 
-def plain(depth: int, seed: int = 1, **options) -> c06_depth.Reader:
+def plain(depth: int, seed: int = 1, **options) -> c06_depth.DeepNet:
     return fresh(Arm(depth=depth, residual=False, **options), seed)
 
 

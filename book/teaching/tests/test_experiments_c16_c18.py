@@ -31,7 +31,7 @@ def test_the_answers_stand_where_the_sources_say():
 
 
 def test_reads_is_the_weight_on_the_answer_where_no_other_answer_stands():
-    model = heads.reader(2, 2, seed=1)
+    model = heads.fresh(2, 2, seed=1)
     with torch.no_grad():  # head 1: place i reads i, 11 − i and i − 1 alike; head 2 reads all alike
         model.symbols.weight.zero_()
         model.places.weight.copy_(torch.eye(heads.LENGTH, heads.WIDTH))

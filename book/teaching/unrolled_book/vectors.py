@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import svds
-from unrolled.data.tokens import check_ids
+from unrolled.data.tokens import as_ids
 from unrolled.validate import array, checked, one_of, real, whole
 
 Floats = NDArray[np.floating]
@@ -53,7 +53,7 @@ def _texts(texts: ArrayLike | Sequence[ArrayLike], vocab_size: int) -> list[NDAr
     """The texts that are not empty, each as checked ids (n,)."""
     single = isinstance(texts, np.ndarray) or (len(texts) > 0 and np.ndim(texts[0]) == 0)
     arrays = map(np.asarray, [texts] if single else texts)
-    return [check_ids(text, -1, vocab_size, "texts", 1) for text in arrays if text.size]
+    return [as_ids(text, -1, vocab_size, "texts", 1) for text in arrays if text.size]
 
 
 def _joined(texts: list[NDArray], window: int) -> NDArray:
@@ -190,7 +190,7 @@ def neighbours(
     smaller id comes first.
     """
     vectors, query = _rows(vectors), array("query", query, 1, None)
-    banned = check_ids(list(exclude), 0, len(vectors), "exclude", 1)
+    banned = as_ids(list(exclude), 0, len(vectors), "exclude", 1)
     n = whole("n", n, 1, len(vectors) - len(np.unique(banned)))
     scores = cosines(vectors, query[None])[:, 0]
     scores[banned] = -np.inf
@@ -220,7 +220,7 @@ def analogies(
     one_of("rule", rule, ("add", "multiply"))
     epsilon = real("epsilon", epsilon, above=0)
     directions = unit(_rows(vectors))
-    questions = check_ids(questions, 0, len(directions), "questions", 2)
+    questions = as_ids(questions, 0, len(directions), "questions", 2)
     if questions.shape[1] != 3:
         raise ValueError(f"questions needs shape (n, 3), got {questions.shape}")
     answers = []
@@ -242,7 +242,7 @@ def analogies(
 def odd_one_out(vectors: ArrayLike, words: Sequence[int]) -> int:
     """Which of at least three words fits least: its cosine to the mean direction is smallest."""
     vectors = _rows(vectors)
-    words = check_ids(list(words), 0, len(vectors), "words", 1)
+    words = as_ids(list(words), 0, len(vectors), "words", 1)
     if len(words) < 3 or len(np.unique(words)) < len(words):
         raise ValueError(f"words needs three or more different ids, got {words.tolist()}")
     directions = unit(vectors[words])

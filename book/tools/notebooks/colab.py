@@ -36,7 +36,7 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
 
-from book.tools.notebooks import CHAPTERS, PACKAGES, ROOT, chapter_paths, editions, read
+from book.tools.notebooks import CHAPTERS, PACKAGES, ROOT, chapter_paths, course_on_colab, read
 from book.tools.verify import kernels
 
 COLAB = ROOT / ".venv-colab" / "bin" / "python"
@@ -236,7 +236,7 @@ def main() -> int:
             RECORD.write_text(json.dumps(kept | done, indent=1, sort_keys=True) + "\n", "utf8")
     if not options.shard.startswith("1/"):
         return code
-    failed = editions.failures(COLAB)
+    failed = course_on_colab.failures(COLAB)
     print("\n".join(failed) or "colab: a course's notebooks run, the students' without the library")
     return code or int(bool(failed))
 

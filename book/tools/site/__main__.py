@@ -9,7 +9,7 @@ from book.tools.notebooks import ROOT
 from book.tools.notebooks.address import repository_url
 from book.tools.site import HTML, OUT, assemble
 from book.tools.site.cards import draw_all
-from book.tools.site.check import faults
+from book.tools.site.faults import faults
 
 if not (HTML / "index.html").is_file():
     sys.exit(f"site: there are no pages in {HTML}; build them with: make html")

@@ -11,7 +11,7 @@ from pathlib import Path
 from playwright.sync_api import Page, sync_playwright
 
 from book.extensions.publishing import CARD_SIZE
-from book.tools.site.check import UNLISTED, pages
+from book.tools.site.faults import UNLISTED, pages
 
 FLAGS = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync"
 # A wide figure goes below the title, a tall one beside it: where it comes out larger.

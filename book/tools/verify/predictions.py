@@ -27,7 +27,7 @@ def checks(notebook: NotebookNode) -> dict[int, list[NotebookNode]]:
         seen += cell.cell_type == "code"
         if told := cell.metadata.get("predict"):
             after = ids.index(told["after"]) if "after" in told else seen
-            found.setdefault(after, []).append(new_code_cell(check(cell.source, told["key"])))
+            found.setdefault(after, []).append(new_code_cell(comparison(cell.source, told["key"])))
     return found
 
 
@@ -37,7 +37,7 @@ def card_checks(path: Path) -> list[NotebookNode]:
     return [new_code_cell(f"assert ({card.holds}), {card.front!r}") for card in said]
 
 
-def check(source: str, key: str | dict[str, str]) -> str:
+def comparison(source: str, key: str | dict[str, str]) -> str:
     """The code that compares a cell's answer with its key; it prints nothing."""
     if isinstance(key, dict):
         key = "{" + ", ".join(f"{letter!r}: ({holds})" for letter, holds in key.items()) + "}"

@@ -20,7 +20,7 @@ import regex
 from numpy.typing import ArrayLike, NDArray
 
 from unrolled.data.bpe_merges import BYTES, END, GONE, Pair, learn_merges
-from unrolled.data.tokens import check_distinct, check_ids, check_text
+from unrolled.data.tokens import as_ids, check_distinct, check_text
 from unrolled.validate import checked, one_of
 
 PATTERNS = {  # each match is a piece
@@ -153,7 +153,7 @@ class BPETokenizer:
     @checked
     def decode_bytes(self, ids: ArrayLike) -> bytes:
         """The bytes of ids (n,); ValueError if one lies outside 0 … vocab_size − 1."""
-        ids = check_ids(ids, 0, self.vocab_size, "ids", 1)
+        ids = as_ids(ids, 0, self.vocab_size, "ids", 1)
         return b"".join([self._bytes[i] for i in ids.tolist()])
 
     @checked

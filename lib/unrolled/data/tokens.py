@@ -60,7 +60,7 @@ class CharTokenizer:
     @checked
     def decode(self, ids: ArrayLike) -> str:
         """The text of ids (n,); ValueError if one lies outside 0 … vocab_size − 1."""
-        points = self._points[check_ids(ids, 0, self.vocab_size, "ids", 1)]
+        points = self._points[as_ids(ids, 0, self.vocab_size, "ids", 1)]
         return points.tobytes().decode("utf-32-le", "surrogatepass")
 
 
@@ -120,7 +120,7 @@ class WordTokenizer:
     @checked
     def decode(self, ids: ArrayLike) -> str:
         """The tokens of ids (n,), joined by spaces; ValueError if one is no id."""
-        return " ".join(self.vocab[i] for i in check_ids(ids, 0, self.vocab_size, "ids", 1))
+        return " ".join(self.vocab[i] for i in as_ids(ids, 0, self.vocab_size, "ids", 1))
 
 
 @checked
@@ -145,7 +145,7 @@ def check_distinct(vocab: Sequence) -> tuple:
     return vocab
 
 
-def check_ids(
+def as_ids(
     ids: ArrayLike, low: int, high: int, what: str, ndim: int | None = None
 ) -> NDArray[np.int64]:
     """ids as int64; ValueError unless all are integers in low … high − 1, with ndim axes."""

@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unrolled.data.tokens import check_distinct, check_ids, words
+from unrolled.data.tokens import as_ids, check_distinct, words
 from unrolled.validate import checked, one_of, whole
 
 UNKNOWN, CONTINUES = "[UNK]", "##"
@@ -152,7 +152,7 @@ class WordPieceTokenizer:
     @checked
     def decode(self, ids: ArrayLike) -> str:
         """The tokens of ids (n,): with ## glued to the one before, others after a space."""
-        tokens = [self.vocab[i] for i in check_ids(ids, 0, self.vocab_size, "ids", 1)]
+        tokens = [self.vocab[i] for i in as_ids(ids, 0, self.vocab_size, "ids", 1)]
         glued = "".join(
             token.removeprefix(CONTINUES) if token.startswith(CONTINUES) else f" {token}"
             for token in tokens

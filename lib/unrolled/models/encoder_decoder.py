@@ -46,16 +46,8 @@ class EncoderDecoder(Embedded):
         """
         return self.logits(self.hidden(source, target, source_mask, target_mask, cache=cache))
 
-    def hidden(
-        self,
-        source: Tensor,
-        target: Tensor,
-        source_mask: Tensor | None = None,
-        target_mask: Tensor | None = None,
-        *,
-        cache: KVCache | None = None,
-    ) -> Tensor:
-        """What the head reads, (B, T, D): the logits are model.logits(model.hidden(…))."""
+    def hidden(self, source, target, source_mask=None, target_mask=None, *, cache=None) -> Tensor:
+        """What the head reads, (B, T, D), from what `forward` takes, which gives its `logits`."""
         if instance("cache", cache, KVCache, NoneType) is not None and cache.length:
             encoded, source_mask = cache.source, cache.source_mask
         else:

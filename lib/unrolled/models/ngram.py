@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from unrolled.data.tokens import check_ids
+from unrolled.data.tokens import as_ids
 from unrolled.models.ngram_counts import NGramCounts, Sequences
 from unrolled.validate import LARGEST, checked, one_of, real, whole
 
@@ -116,7 +116,7 @@ class NGram:
         the last `order − 1` columns are read. targets: int (...). Returns (..., V), or with targets
         their log-probabilities only, (...). Raises ValueError for shapes or ids that do not fit.
         """
-        contexts = check_ids(contexts, -1, self.vocab_size, "contexts")
+        contexts = as_ids(contexts, -1, self.vocab_size, "contexts")
         if not contexts.ndim:
             raise ValueError("contexts must have shape (..., m), got ()")
         shape, m = contexts.shape[:-1], min(contexts.shape[-1], self.order - 1)
@@ -124,7 +124,7 @@ class NGram:
         if np.any((contexts[:, 1:] < 0) & (contexts[:, :-1] >= 0)):
             raise ValueError("−1 may stand only to the left of a context's tokens")
         if targets is not None:
-            targets = check_ids(targets, 0, self.vocab_size, "targets")
+            targets = as_ids(targets, 0, self.vocab_size, "targets")
             if targets.shape != shape:
                 raise ValueError(f"targets must have shape {shape}, got {targets.shape}")
             targets = targets.reshape(-1)
@@ -144,7 +144,7 @@ class NGram:
 
     def __call__(self, tokens: np.ndarray) -> np.ndarray:
         """The book's contract: tokens (B, T) → log-probabilities of the next token, (B, T, V)."""
-        tokens = check_ids(tokens, 0, self.vocab_size, "tokens", 2)
+        tokens = as_ids(tokens, 0, self.vocab_size, "tokens", 2)
         m = self.order - 1
         padded = np.pad(tokens, ((0, 0), (m, 0)), constant_values=-1)
         last_m = np.arange(tokens.shape[1])[:, None] + np.arange(1, m + 1)  # (T, m)
@@ -160,7 +160,7 @@ class NGram:
         that holds anything but ids.
         """
         whole("n_tokens", n_tokens, 0)
-        prompt = check_ids(prompt, 0, self.vocab_size, "prompt", 1).tolist()
+        prompt = as_ids(prompt, 0, self.vocab_size, "prompt", 1).tolist()
         history = [*([] if self.bos is None else [self.bos]), *prompt]
         new: list[int] = []
         while len(new) < n_tokens and (not new or new[-1] != self.eos):
@@ -174,8 +174,9 @@ class NGram:
     @checked
     def backoff_weights(self, contexts: np.ndarray) -> np.ndarray:
         """γ(h) of contexts (N, m), m < order, where the model interpolates; 1 if never seen."""
-        rows = self.counts.context_rows(check_ids(contexts, 0, self.vocab_size, "contexts"))[-1]
-        return self._gamma[contexts.shape[1]][rows]
+        contexts = as_ids(contexts, 0, self.vocab_size, "contexts", 2)
+        m = whole("the length of a context", contexts.shape[1], 0, self.order - 1)
+        return self._gamma[m][self.counts.context_rows(contexts)[-1]]
 
     def _discounts_of_orders(self, alpha, discount, modified) -> Sequence[float | None]:
         """The discount of each order, None where it is to be estimated; ValueError for options that
@@ -225,7 +226,7 @@ def estimated_discounts(counts: np.ndarray, modified: bool) -> tuple[float, floa
     n₁, n₂ or n₃ is 0 or a D lies outside 0 … i. KenLM's lmplz enters the last n-gram it sorts of
     each order but the highest into n₁ … n₄ with its raw count; we do not copy that.
     """
-    counts = check_ids(counts, 0, LARGEST, "counts", 1)
+    counts = as_ids(counts, 0, LARGEST, "counts", 1)
     n = np.bincount(np.minimum(counts, 5).astype(np.intp, copy=False), minlength=6)
     y = n[1] / max(n[1] + 2 * n[2], 1)
     if not modified:

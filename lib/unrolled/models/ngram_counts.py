@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from unrolled.data.tokens import check_ids
+from unrolled.data.tokens import as_ids
 from unrolled.validate import checked, whole
 
 Sequences = np.ndarray | Sequence[np.ndarray]
@@ -82,8 +82,7 @@ class NGramCounts:
     @checked
     def next_counts(self, context: Sequence[int] = ()) -> np.ndarray:
         """How often each token followed `context` (at most `order − 1` ids): int64 (V,)."""
-        ids = check_ids(context, 0, self.vocab_size, "context", 1)
-        whole("the length of a context", len(ids), 0, self.order - 1)
+        ids = as_ids(context, 0, self.vocab_size, "context", 1)
         out = np.zeros(self.vocab_size, dtype=np.int64)
         _, tokens, ngrams = self.followers(len(ids), self.context_rows(ids[None])[-1])
         out[tokens] = self.levels[len(ids)].counts[ngrams]
@@ -105,8 +104,9 @@ class NGramCounts:
 
         contexts: (N, m) with m < order; a token of −1 is no token.
         """
+        m = whole("the length of a context", contexts.shape[-1], 0, self.order - 1)
         rows = [np.zeros(len(contexts), dtype=np.int64)]
-        for k in range(1, contexts.shape[1] + 1):
+        for k in range(1, m + 1):
             rows.append(_find(self.levels[k].contexts, self._key(rows[-1], contexts[:, -k])))
         return rows
 
@@ -116,6 +116,7 @@ class NGramCounts:
 
     def ngram_tokens(self, n: int) -> np.ndarray:
         """The ids of all n-grams of length n, in the order of their rows: (G, n)."""
+        whole("n", n, 1, self.order)
         contexts, keys = np.zeros((1, 0), dtype=np.int64), self.levels[n - 1].ngrams
         for level in self.levels[1:n]:
             farthest, suffixes = level.contexts % self.vocab_size, level.contexts // self.vocab_size
@@ -149,8 +150,8 @@ class NGramCounts:
             arrays.append(np.concatenate([first, ids.astype(np.int64), last[: 0 if ended else 1]]))
         lengths = np.array([len(ids) for ids in arrays], dtype=np.intp)
         if lengths.sum() <= len(arrays) * len(first):
-            raise ValueError("there is nothing to count: every sequence is empty")
-        tokens = check_ids(np.concatenate(arrays), 0, self.vocab_size, "sequences")
+            raise ValueError("there is no token: every sequence is empty")
+        tokens = as_ids(np.concatenate(arrays), 0, self.vocab_size, "sequences")
         return tokens, _numbers(len(tokens)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
 
     def _key(self, rows: np.ndarray, tokens: np.ndarray) -> np.ndarray:

@@ -192,15 +192,8 @@ class Seq2Seq(nn.Module):
             raise ValueError("there are no weights: the model has no attention")
         return (self.logits(x), weights) if return_weights else self.logits(x)
 
-    def hidden(
-        self,
-        source: Tensor,
-        target: Tensor,
-        source_mask: Tensor | None = None,
-        *,
-        cache: Seq2SeqCache | None = None,
-    ) -> Tensor:
-        """What the head reads, (B, T, H): the logits are model.logits(model.hidden(…))."""
+    def hidden(self, source, target, source_mask=None, *, cache=None) -> Tensor:
+        """What the head reads, (B, T, H), from what `forward` takes, which gives its `logits`."""
         return self._decode(source, target, source_mask, cache)[0]
 
     def logits(self, x: Tensor) -> Tensor:

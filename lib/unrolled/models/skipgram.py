@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unrolled.data.tokens import check_ids as check_array
+from unrolled.data.tokens import as_ids
 from unrolled.models.tensors import check_floats, check_ids
 from unrolled.validate import array, checked, one_of, real, whole
 
@@ -60,7 +60,7 @@ def pairs(
     With rng, each word draws its own window from 1 … `window`, as the paper's program does: near
     contexts then count more. The id −1 makes no pair but keeps its position.
     """
-    ids, window = check_array(tokens, -1, 2**31, "tokens", 1), whole("window", window)
+    ids, window = as_ids(tokens, -1, 2**31, "tokens", 1), whole("window", window)
     reach = np.full(len(ids), window) if rng is None else rng.integers(1, window + 1, len(ids))
     found = []
     for distance in range(1, min(window, len(ids) - 1) + 1):
@@ -131,7 +131,7 @@ def train(
     """
     settings = settings or SkipGramSettings()
     V, seed = whole("vocab_size", vocab_size), whole("seed", seed, 0)
-    ids = check_array(tokens, -1, V, "tokens", 1)
+    ids = as_ids(tokens, -1, V, "tokens", 1)
     counts = np.bincount(ids[ids >= 0], minlength=V)
     if np.count_nonzero(counts) < 2:
         raise ValueError("tokens needs at least two different words")

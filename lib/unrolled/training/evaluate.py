@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from unrolled.data.tokens import check_ids
+from unrolled.data.tokens import as_ids
 from unrolled.validate import LARGEST, array, checked, whole
 
 Model = Callable[[np.ndarray], np.ndarray] | nn.Module
@@ -99,7 +99,7 @@ def evaluate(
         own = getattr(model, "context_length", getattr(config, "context_length", None))
         context_length = own or 256
     overlap = min(128, context_length // 2) if overlap is None else overlap
-    tokens = check_ids(tokens, 0, LARGEST, "tokens", 1)
+    tokens = as_ids(tokens, 0, LARGEST, "tokens", 1)
     n = whole("the number of tokens", len(tokens))
     whole("n_bytes", n_bytes)
     whole("batch_size", batch_size)

@@ -2,7 +2,7 @@
 
 Chapter 12 writes the plain loop; chapters 10 and 20 explain clipping and the schedules. A batch
 goes from `BatchIterator` through `Trainer.train_step` into the `History`. What is saved stands in
-`_resume`, sums over several processes in `processes`, Ctrl-C and the bar in `_runtime`.
+`checkpoint`, sums over several processes in `distributed`, Ctrl-C and the bar in `_runtime`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ import torch
 from torch import Tensor, nn
 
 from unrolled.models.kv_cache import KVCache
-from unrolled.training import _resume, _runtime
+from unrolled.training import _runtime
+from unrolled.training import checkpoint as checkpoints
 from unrolled.training.batch_iterator import Batch, BatchIterator, to_device
+from unrolled.training.distributed import Processes
 from unrolled.training.evaluate import in_mode
 from unrolled.training.losses import Loss, cross_entropy, next_token_loss, per_target
-from unrolled.training.processes import Processes
 from unrolled.training.settings import DivergedError, FitConfig, FitResult, History
 from unrolled.validate import checked
 
@@ -80,7 +81,7 @@ def fit(
         _runtime.stop_on_ctrl_c() as pressed,
     ):
         try:
-            _resume.begin(trainer, checkpoint)
+            checkpoints.begin_fit(trainer, checkpoint)
             bar.update(trainer.step)
             stop = trainer.step == config.n_steps
             while not stop:
@@ -91,7 +92,7 @@ def fit(
                 if last or trainer.step % config.eval_every == 0:
                     trainer.validate()
                 if checkpoint is not None and (stop or save):
-                    _resume.save(trainer, checkpoint)
+                    checkpoints.save_fit(trainer, checkpoint)
                 bar.update(1)
             trainer.read_losses()
         finally:

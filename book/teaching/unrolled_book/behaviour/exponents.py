@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from unrolled_book.behaviour.arrays import BehaviourError
+from unrolled_book.behaviour.probe import BehaviourError
 from unrolled_book.scaling import Law
 
 Train = Callable[[np.ndarray, np.ndarray], np.ndarray]

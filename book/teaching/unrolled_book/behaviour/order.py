@@ -1,4 +1,4 @@
-"""Checks of order: outputs move with their inputs, or the order of the inputs matters."""
+"""Checks of what outputs must follow: the order of their inputs, and the source."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from unrolled_book.behaviour.arrays import BehaviourError, array, first
 from unrolled_book.behaviour.probe import (
     EXCHANGED,
+    BehaviourError,
     Probe,
+    array,
     changed,
+    check_rows,
     differ,
+    first,
     how_much,
     refuse_nan,
+    vocabulary,
 )
 
 ROUNDING = 64  # units of precision by which sums in another order may differ
@@ -157,4 +161,87 @@ def _why_not_moved(row: _Row, tolerance: float) -> str:
     return (
         f". Where all {row.thing}s are equal so are the outputs, so the order decides who reads "
         "whom: a causal mask, a window, or relative positions?"
+    )
+
+
+def check_source(
+    model: Callable[[Any, Any], Any], source: Any, target: Any, *, tolerance: float = 0.0
+) -> None:
+    """Check that every output reads the source, and every position of the source is read.
+
+    The check replaces each position of the source in turn, in all sequences at once and in up to
+    three ways, by other ids that occur or by vectors from N(0, 1). In each sequence every position
+    must change some output, and some position must change every output, by more than
+    tolerance · (1 + |y|).
+
+    model: (source, target) → outputs (B, T, …). Wrap a model that also takes a mask into a function
+           of these two.
+    source: integers (B, S), at least two different ids, or floats (B, S, D); without padding.
+    target: integers (B, T), or floats (B, T, D).
+
+    Raises BehaviourError if no output reads the source, with the first position that none reads,
+    or with the first output that reads nothing; also when outputs have another shape, hold NaN, or
+    differ between two calls.
+    """
+    x, y = array(source), array(target)
+    for name, a in (("source", x), ("target", y)):
+        if a.dtype.kind not in "iuf":
+            raise TypeError(f"{name} needs integers or floats, got {a.dtype}")
+        if a.ndim != (3 if a.dtype.kind == "f" else 2) or 0 in a.shape:
+            raise ValueError(f"{name} needs integers (B, n) or floats (B, n, D), got {a.shape}")
+    if len(x) != len(y):
+        raise ValueError(f"source and target need one B, got {x.shape} and {y.shape}")
+    if x.dtype.kind != "f":
+        vocabulary(x)
+    probe = Probe(model, source)
+    before = probe.twice(x, y)
+    check_rows(y, before)
+    if before.shape[:2] != y.shape[:2]:
+        raise BehaviourError(
+            f"source {x.shape} and target {y.shape} gave outputs {before.shape}, "
+            f"expected ({len(y)}, {y.shape[1]}, …)"
+        )
+    refuse_nan(before)
+    reads, largest = _reads(probe, x, y, before, tolerance)
+    if not reads.any():
+        by = f" by more than {largest:.2g}" if tolerance else ""
+        raise BehaviourError(
+            f"no output changes{by} when the source does: do keys and values come from the "
+            "target, or does the source get lost on the way?"
+        )
+    used = reads.any(axis=2)  # (B, S)
+    if not used.all():
+        b, s = first(~used)
+        raise BehaviourError(
+            f"no output of sequence {b} changes with position {s} of its source; "
+            f"it reads {_listed(used[b])} of {x.shape[1]}"
+        )
+    if not (reading := reads.any(axis=1)).all():  # (B, T)
+        b, t = first(~reading)
+        raise BehaviourError(
+            f"the output at position {t} of sequence {b} changes with no position of the source; "
+            f"those that change: {_listed(reading[b])} of {y.shape[1]}"
+        )
+
+
+def _reads(probe, x, y, before, tolerance) -> tuple[np.ndarray, float]:
+    """(which outputs change with which position of the source, (B, S, T); the largest change)."""
+    reads, largest = np.zeros((len(x), x.shape[1], y.shape[1]), dtype=bool), 0.0
+    columns = np.broadcast_to(np.arange(x.shape[1]), x.shape[:2])
+    for s in range(x.shape[1]):
+        for other in changed(x, columns == s):
+            after = probe(other, y)
+            off = differ(before, after, tolerance).reshape(*y.shape[:2], -1)
+            reads[:, s] |= off.any(axis=2)
+            largest = max(largest, how_much(before, after, np.s_[:]))
+    return reads, largest
+
+
+def _listed(which: np.ndarray) -> str:
+    """The positions that are True, at most eight of them."""
+    positions = [str(i) for i in np.flatnonzero(which)]
+    if not positions:
+        return "none"
+    return ("position " if len(positions) == 1 else "positions ") + ", ".join(
+        [*positions[:8], *(["…"] if len(positions) > 8 else [])]
     )

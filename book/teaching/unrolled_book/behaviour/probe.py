@@ -1,4 +1,4 @@
-"""Calls of a model: twice on the same tokens, with some tokens replaced; and what changed."""
+"""What the checks share: their error, one view of all arrays, and calls of a model."""
 
 from __future__ import annotations
 
@@ -6,10 +6,52 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-
-from unrolled_book.behaviour.arrays import BehaviourError, array, first, maker, precision
+from unrolled.models.autograd import Tensor
 
 EXCHANGED = ": are the two axes exchanged, does the module want (T, B, D)?"
+
+
+class BehaviourError(AssertionError):
+    """A model, a data set or a gradient is wrong; the message says where."""
+
+
+def first(mask: np.ndarray) -> tuple[int, ...]:
+    """The index of the first True."""
+    return tuple(int(i) for i in np.argwhere(mask)[0])
+
+
+def is_torch(a: Any) -> bool:
+    """Whether a is torch's, without loading torch."""
+    return hasattr(a, "detach")
+
+
+def array(a: Any) -> np.ndarray:
+    """a as a numpy array; bfloat16, which numpy does not have, becomes float32."""
+    if isinstance(a, Tensor):
+        return a.value
+    if is_torch(a):
+        a = a.detach().cpu()
+        return (a.float() if str(a.dtype) == "torch.bfloat16" else a).numpy()
+    return np.asarray(a)
+
+
+def precision(a: Any) -> float:
+    """The distance from 1 to the next number of a's dtype; integers count as float64."""
+    if str(getattr(a, "dtype", "")) == "torch.bfloat16":
+        return 2.0**-7
+    dtype = array(a).dtype
+    return float(np.finfo(dtype if dtype.kind == "f" else np.float64).eps)
+
+
+def maker(x: Any) -> Callable[[np.ndarray], Any]:
+    """The function that turns a numpy array into an array of x's kind."""
+    if isinstance(x, Tensor):
+        return Tensor
+    if is_torch(x):
+        import torch
+
+        return lambda a: torch.as_tensor(a, device=x.device)
+    return lambda a: a
 
 
 class Probe:
@@ -94,3 +136,8 @@ def refuse_nan(outputs: np.ndarray) -> None:
     """Raise BehaviourError with the index of the first NaN."""
     if np.isnan(outputs).any():
         raise BehaviourError(f"the output at {first(np.isnan(outputs))} is NaN")
+
+
+def guess(mistakes: dict[str, Any], fits: Callable[[Any], Any]) -> str:
+    """A sentence with the first mistake whose result fits, to end a message; or nothing."""
+    return next((f". It looks as if {mistake}" for mistake, x in mistakes.items() if fits(x)), "")

@@ -7,13 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
-import torch
 from torch import nn
 from unrolled.training.evaluate import bits, evaluate
 from unrolled.training.fit import FitConfig, FitResult, fit
 
 from unrolled_book.experiments import _common
-from unrolled_book.experiments._common import best_lr, cosine, n_parameters, windows
+from unrolled_book.experiments._common import best_lr, cosine, n_parameters, seeded, windows
 from unrolled_book.experiments.ladder import CORPUS, Course
 
 SEEDS = (0, 1, 2)
@@ -38,8 +37,8 @@ class Recipe:
         raise NotImplementedError(type(self).__name__)
 
     def build(self, vocab_size: int, seed: int) -> nn.Module:
-        torch.manual_seed(seed)
-        return self.model(vocab_size)
+        with seeded(seed):
+            return self.model(vocab_size)
 
     def config(self, seed: int) -> FitConfig:
         return cosine(self.n_steps, self.lr, seed, eval_every=max(1, self.n_steps // 20))

@@ -37,7 +37,7 @@ SHORT, LONG = 5, 40  # layers before and after the insertion
 
 @dataclass(frozen=True, kw_only=True)
 class Arm:
-    """One kind of stack: see `Reader`."""
+    """One kind of stack: see `DeepNet`."""
 
     depth: int  # hidden layers
     residual: bool
@@ -56,7 +56,7 @@ ARMS = (
 )
 
 
-class Reader(nn.Module):
+class DeepNet(nn.Module):
     """Eight characters → 64 numbers → a stack of ReLU layers → logits of the next character.
 
     Biases of the layers start at 0. Their weights start from N(0, 2/width) ("he"), from that
@@ -116,10 +116,10 @@ def batches(seed: int) -> Iterator[tuple[Tensor, Tensor]]:
         yield draw(rng, text()[1], BATCH_SIZE)
 
 
-def fresh(arm: Arm, seed: int) -> Reader:
+def fresh(arm: Arm, seed: int) -> DeepNet:
     """An untrained network; torch's generator is unchanged."""
     with seeded(seed):
-        return Reader(arm, text()[0])
+        return DeepNet(arm, text()[0])
 
 
 def train(model: nn.Module, lr: float, seed: int, n_steps: int) -> list[float]:
@@ -155,7 +155,7 @@ def by_frequency() -> float:
 
 
 @torch.no_grad()
-def deepen(model: Reader, n_layers: int) -> Reader:
+def deepen(model: DeepNet, n_layers: int) -> DeepNet:
     """A copy with identity layers after its last one: the same function, n_layers deep.
 
     Raises ValueError for a model of more layers, and where an identity layer would not pass on

@@ -49,17 +49,17 @@ TRAININGS = {
 }
 
 
-def fresh(activation: str, seed: int) -> c06_depth.Reader:
+def fresh(activation: str, seed: int) -> c06_depth.DeepNet:
     """An untrained network with torch's own start; torch's generator is unchanged."""
     arm = c06_depth.Arm(depth=N_LAYERS, residual=False)
     with seeded(seed):
-        model = c06_depth.Reader(arm, c06_depth.text()[0], "sigmoid")
+        model = c06_depth.DeepNet(arm, c06_depth.text()[0], "sigmoid")
         model.stack = Stack(c06_depth.WIDTH, N_LAYERS, activation="sigmoid")
     model.stack.activation = ACTIVATIONS[activation]
     return model
 
 
-def look(model: c06_depth.Reader) -> dict:
+def look(model: c06_depth.DeepNet) -> dict:
     """On 300 windows: the loss in bits, and for each layer, first to last, the mean of its outputs,
     the mean over units of their standard deviation between windows, and the norms of the gradients
     of its outputs and of its weights.

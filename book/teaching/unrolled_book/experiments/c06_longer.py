@@ -18,7 +18,7 @@ NEEDS = ("c06_depth",)
 DEPTH = 40
 
 
-def smaller(seed: int) -> c06_depth.Reader:
+def smaller(seed: int) -> c06_depth.DeepNet:
     """A fresh residual network of 40 layers, He's weights divided by the depth."""
     model = c06_depth.fresh(c06_depth.Arm(depth=DEPTH, residual=True, start="small"), seed)
     with torch.no_grad():

@@ -17,7 +17,7 @@ from unrolled.models.recurrent_lm import RecurrentLM
 from unrolled.training.evaluate import bits, evaluate
 from unrolled.training.fit import cross_entropy, fit
 
-from unrolled_book.experiments._common import cosine, windows
+from unrolled_book.experiments._common import cosine, seeded, windows
 from unrolled_book.experiments.ladder import Course
 
 CORPUS = "shakespeare-small"
@@ -30,10 +30,10 @@ N_ROWS, LENGTH, WARM_UP = 16, 1500, 100  # characters on which cells are examine
 
 def train(course: Course, *, seed: int, n_steps: int, eval_every: int, valid) -> RecurrentLM:
     """The chapter's model: width 32, 128 units, windows of 48 characters, 16 at a time."""
-    torch.manual_seed(seed)
-    model = RecurrentLM(
-        course.vocab_size, "lstm", embedding_dim=32, hidden_size=128, forget_bias=1.0
-    )
+    with seeded(seed):
+        model = RecurrentLM(
+            course.vocab_size, "lstm", embedding_dim=32, hidden_size=128, forget_bias=1.0
+        )
     batches = windows(course.train, seed, batch_size=16, window=48)
     config = cosine(n_steps, 1.6e-2, seed, eval_every=eval_every)
     fit(model, batches, config, valid=valid, progress=False)

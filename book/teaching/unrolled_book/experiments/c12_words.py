@@ -9,7 +9,6 @@ import time
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import torch
 from unrolled.data import corpora
 from unrolled.data.tokens import WordTokenizer
 from unrolled.models.ngram import NGram
@@ -18,7 +17,7 @@ from unrolled.training.evaluate import evaluate, perplexity
 from unrolled.training.fit import FitResult, fit
 
 from unrolled_book.experiments import _common
-from unrolled_book.experiments._common import best_lr, cosine, n_parameters, windows
+from unrolled_book.experiments._common import best_lr, cosine, n_parameters, seeded, windows
 
 Tokens = Mapping[str, np.ndarray]  # "train", "valid", "test": ids (N,)
 
@@ -48,16 +47,10 @@ def train(
 
     Raises DivergedError if the loss is no longer finite.
     """
-    torch.manual_seed(seed)
-    options = {"forget_bias": 1.0} if cell == "lstm" else {}
-    model = RecurrentLM(
-        tokenizer.vocab_size,
-        cell,
-        embedding_dim=64,
-        hidden_size=128,
-        tie_embeddings=True,
-        **options,
-    )
+    options = {"embedding_dim": 64, "hidden_size": 128, "tie_embeddings": True}
+    options |= {"forget_bias": 1.0} if cell == "lstm" else {}
+    with seeded(seed):
+        model = RecurrentLM(tokenizer.vocab_size, cell, **options)
     config = cosine(n_steps, lr, seed, eval_every=max(1, n_steps // 10))
     batches = windows(tokens["train"], seed, batch_size=16, window=32)
     peek = tokens["valid"][:PEEK]

@@ -42,7 +42,7 @@ def texts(rng: np.random.Generator, n: int, n_questions: int) -> Pair:
     return tokens, np.moveaxis(tokens[:, sources(n_questions)], 1, -1)
 
 
-class Reader(nn.Module):
+class Answerer(nn.Module):
     """Symbols (B, T) → logits (B, T, n_questions, V) through one attention layer."""
 
     def __init__(
@@ -68,10 +68,10 @@ class Reader(nn.Module):
         return self.readout(self.attention(x)).unflatten(-1, (self.n_questions, N_SYMBOLS))
 
 
-def reader(*arguments, seed: int = 0, **options) -> Reader:
-    """A fresh `Reader` with these arguments; torch's generator is unchanged."""
+def fresh(*arguments, seed: int = 0, **options) -> Answerer:
+    """A fresh `Answerer` with these arguments; torch's generator is unchanged."""
     with seeded(seed):
-        return Reader(*arguments, **options)
+        return Answerer(*arguments, **options)
 
 
 def batches(seed: int, batch_size: int, n_questions: int) -> Iterator[Pair]:
@@ -82,7 +82,7 @@ def batches(seed: int, batch_size: int, n_questions: int) -> Iterator[Pair]:
 
 
 @torch.no_grad()
-def score(model: Reader, seed: int = 0, n: int = N_TEST) -> dict:
+def score(model: Answerer, seed: int = 0, n: int = N_TEST) -> dict:
     """On n texts: the `accuracy` of each question, the mean `loss` in nats, and what the heads do.
 
     `reads` has a row for each head and a column for each question: the head's mean weight on the
@@ -114,9 +114,9 @@ def train(
     n_steps: int,
     batch_size: int = 64,
     n_kv_heads: int | None = None,
-) -> tuple[Reader, dict]:
+) -> tuple[Answerer, dict]:
     """Train one reader; return it and its row of the record."""
-    model = reader(n_heads, n_questions, readout, n_kv_heads, seed=seed)
+    model = fresh(n_heads, n_questions, readout, n_kv_heads, seed=seed)
     config = FitConfig(n_steps=n_steps, lr=LR, optimizer="adam", seed=seed)
     fit(model, batches(seed, batch_size, n_questions), config, progress=False)
     row = {"heads": n_heads, "questions": n_questions, "readout": readout, "seed": seed}

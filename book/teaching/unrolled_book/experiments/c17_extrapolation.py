@@ -17,7 +17,7 @@ from unrolled.training.evaluate import bits
 from unrolled.training.fit import cross_entropy, fit
 
 from unrolled_book.experiments import _common
-from unrolled_book.experiments._common import cosine, n_parameters
+from unrolled_book.experiments._common import cosine, n_parameters, seeded
 from unrolled_book.experiments.ladder import Course
 
 CORPUS = "shakespeare-small"
@@ -36,13 +36,13 @@ BIN = 16  # positions in one point of a curve
 
 def build(scheme: str, vocab_size: int, context_length: int, seed: int) -> TransformerLM:
     """Two blocks of width 64 with four heads; only the position differs between schemes."""
-    torch.manual_seed(seed)
     position, _, distance = scheme.partition(", ")
     config = TransformerConfig(
         vocab_size=vocab_size, d_model=64, n_layers=2, n_heads=4, context_length=context_length,
         position=position, max_distance=int(distance or 32), scale_embedding=True, init_std=0.1,
     )  # fmt: skip
-    return TransformerLM(config)
+    with seeded(seed):
+        return TransformerLM(config)
 
 
 def train(

@@ -125,8 +125,9 @@ def finetune(
     n_steps: int = 60, batch_size: int = 16, reading: str = "mean",
 ) -> Classifier:  # fmt: skip
     """A classifier made from `start`, with all parameters trained on the labelled passages."""
-    torch.manual_seed(seed)
-    classifier, rng = Classifier(start, len(AUTHORS), reading), np.random.default_rng(seed)
+    with seeded(seed):
+        classifier = Classifier(start, len(AUTHORS), reading)
+    rng = np.random.default_rng(seed)
     tokens = encode(tokenizer, labelled.texts)
 
     def batches():

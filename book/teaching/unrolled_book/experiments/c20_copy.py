@@ -17,7 +17,7 @@ from unrolled.models.transformer_config import TransformerConfig
 from unrolled.training.evaluate import bits
 from unrolled.training.fit import FitResult, cross_entropy, fit
 
-from unrolled_book.experiments._common import best_lr, cosine, n_parameters
+from unrolled_book.experiments._common import best_lr, cosine, n_parameters, seeded
 from unrolled_book.tasks.copying import (
     TOKENIZER,
     CopyLines,
@@ -38,16 +38,16 @@ CONTEXT = 96  # three names of 15 letters, twice, with the characters between an
 
 def build(kind: str, seed: int) -> nn.Module:
     """A model of just over 100,000 parameters: a GPT of two layers, or an LSTM of 128 units."""
-    torch.manual_seed(seed)
-    if kind == "lstm":
-        return RecurrentLM(
-            TOKENIZER.vocab_size, "lstm", embedding_dim=64, hidden_size=128, forget_bias=1.0
-        )
-    config = TransformerConfig(
-        vocab_size=TOKENIZER.vocab_size, d_model=64, n_layers=2, n_heads=4,
-        context_length=CONTEXT, init_std=0.1,
-    )  # fmt: skip
-    return TransformerLM(config)
+    with seeded(seed):
+        if kind == "lstm":
+            return RecurrentLM(
+                TOKENIZER.vocab_size, "lstm", embedding_dim=64, hidden_size=128, forget_bias=1.0
+            )
+        config = TransformerConfig(
+            vocab_size=TOKENIZER.vocab_size, d_model=64, n_layers=2, n_heads=4,
+            context_length=CONTEXT, init_std=0.1,
+        )  # fmt: skip
+        return TransformerLM(config)
 
 
 @torch.no_grad()

@@ -14,6 +14,8 @@ from unrolled.generation.generate import generate
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
 
+from unrolled_book.experiments._common import seeded
+
 SEEDS = (0, 1, 2)
 LENGTHS = (64, 128, 256, 512, 1024)
 SIZES = {"vocab_size": 70, "d_model": 128, "n_layers": 4, "n_heads": 4, "context_length": 1025}
@@ -32,8 +34,8 @@ def run(*, seeds: Sequence[int] = SEEDS, lengths: Sequence[int] = LENGTHS) -> di
     "uncached"."""
     rows = []
     for seed in seeds:
-        torch.manual_seed(seed)
-        model = TransformerLM(TransformerConfig(**SIZES)).eval()
+        with seeded(seed):
+            model = TransformerLM(TransformerConfig(**SIZES)).eval()
         seconds(model, lengths[0], cache=True)  # warm up
         for n in lengths:
             cached, uncached = (seconds(model, n, cache=cache) for cache in (True, False))

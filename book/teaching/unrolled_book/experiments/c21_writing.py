@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from unrolled.data import corpora
 from unrolled.data.tokens import CharTokenizer
-from unrolled.generation.beam import beam_search
 from unrolled.generation.generate import generate
+from unrolled.generation.search import beam_search
 from unrolled.models.transformer import TransformerLM
 from unrolled.training.fit import cross_entropy
 

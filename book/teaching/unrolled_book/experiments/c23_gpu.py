@@ -102,17 +102,18 @@ def run(
     """
     if not torch.cuda.is_available():
         raise RuntimeError("this experiment measures a GPU, and torch finds none")
-    torch.manual_seed(0)
     if loops is None:
         compiled = partial(c23_step.step_of_fit, next_token_loss, compile=True)
         loops = c23_step.loops() | {"fit, compiled": compiled}
+    with torch.random.fork_rng([torch.cuda.current_device()]):
+        torch.manual_seed(0)
+        metrics = on_the_roof(rows, d, summed) | {
+            "attention": [attention(t, kind) for t in lengths for kind in KINDS],
+            "steps": [{"loop": name} | measured(make) for name, make in loops.items()],
+        }
     return {
         "config": {"d": d, "summed": summed, "heads": HEADS, "head_width": WIDTH},
         "seeds": [0],
         "device": torch.cuda.get_device_name(),
-        "metrics": on_the_roof(rows, d, summed)
-        | {
-            "attention": [attention(t, kind) for t in lengths for kind in KINDS],
-            "steps": [{"loop": name} | measured(make) for name, make in loops.items()],
-        },
+        "metrics": metrics,
     }

@@ -171,7 +171,8 @@ def batches_of(pairs: tuple, seed: int) -> Iterator:
 def reward_model(base: Speller, chosen: np.ndarray, rejected: np.ndarray, seed: int) -> Tensor:
     """The rewards of all strings by a model trained on the pairs, float64 (1365,)."""
     texts = [[MARK, *ids(s)[:-1]] for s in STRINGS]
-    model = RewardModel(copy.deepcopy(base))
+    with seeded(seed):  # its head is drawn before it begins with 0
+        model = RewardModel(copy.deepcopy(base))
     batch = reward_batch([texts[i] for i in chosen], [texts[i] for i in rejected])
     config = FitConfig(n_steps=REWARD_STEPS, lr=DPO_LR, seed=seed)
     fit(model, batches_of(batch, seed), config, loss=reward_loss)

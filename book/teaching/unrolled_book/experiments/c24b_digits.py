@@ -18,7 +18,7 @@ from unrolled.models.vit import VisionTransformer
 from unrolled.training.fit import cross_entropy, fit, per_target
 
 from unrolled_book.experiments import _common
-from unrolled_book.experiments._common import best_lr, cosine, n_parameters
+from unrolled_book.experiments._common import best_lr, cosine, n_parameters, seeded
 
 SEEDS = (0, 1, 2)
 N_FOLDS, BATCH_SIZE = 3, 64
@@ -49,18 +49,19 @@ def folds(n: int, *, block: int = 1, seed: int | None = None) -> np.ndarray:
 
 def build(arm: str, seed: int) -> nn.Module:
     """A classifier of images (B, 1, 8, 8) with about 18,000 parameters."""
-    torch.manual_seed(seed)
-    if arm == "convolution":
-        return nn.Sequential(
-            nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-            nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-            nn.Flatten(), nn.Linear(128, 96), nn.ReLU(), nn.Linear(96, 10),
+    with seeded(seed):
+        if arm == "convolution":
+            return nn.Sequential(
+                nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+                nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+                nn.Flatten(), nn.Linear(128, 96), nn.ReLU(), nn.Linear(96, 10),
+            )  # fmt: skip
+        config = TransformerConfig(
+            d_model=32, n_layers=2, n_heads=4, d_ff=64, context_length=17, activation="gelu",
+            init_std=0.1, position="none" if arm == "ViT, no positions" else "learned",
         )  # fmt: skip
-    config = TransformerConfig(
-        d_model=32, n_layers=2, n_heads=4, d_ff=64, context_length=17, activation="gelu",
-        init_std=0.1, position="none" if arm == "ViT, no positions" else "learned",
-    )  # fmt: skip
-    return VisionTransformer(config, image_size=(8, 8), patch_size=2, n_classes=10, n_channels=1)
+        sizes = {"image_size": (8, 8), "patch_size": 2, "n_classes": 10, "n_channels": 1}
+        return VisionTransformer(config, **sizes)
 
 
 def batches(images: np.ndarray, classes: np.ndarray, seed: int) -> Iterator:

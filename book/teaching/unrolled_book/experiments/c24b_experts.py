@@ -19,7 +19,7 @@ from unrolled.training.evaluate import bits
 from unrolled.training.fit import cross_entropy, fit, next_token_loss
 
 from unrolled_book.experiments import _common
-from unrolled_book.experiments._common import best_lr, cosine, n_parameters
+from unrolled_book.experiments._common import best_lr, cosine, n_parameters, seeded
 
 CORPUS = "shakespeare-small"
 SEEDS = (0, 1, 2)
@@ -34,19 +34,19 @@ ARMS = (*DENSE, *BALANCE)
 
 def build(arm: str, vocab_size: int, seed: int) -> TransformerLM:
     """Two blocks of width 64; only their feed-forward layers differ between the arms."""
-    torch.manual_seed(seed)
     config = TransformerConfig(
         vocab_size=vocab_size, d_model=D_MODEL, n_layers=2, n_heads=4, context_length=WINDOW,
         d_ff=DENSE.get(arm, D_EXPERT), activation="swiglu", norm="rms", position="rotary",
         bias=False, init_std=0.05,
     )  # fmt: skip
-    model = TransformerLM(config)
-    if arm in BALANCE:
-        for block in model.stack.blocks:
-            block.feed_forward = MixtureOfExperts(
-                D_MODEL, D_EXPERT, n_experts=N_EXPERTS, top_k=TOP_K
-            )
-        initialise(model, config)
+    with seeded(seed):
+        model = TransformerLM(config)
+        if arm in BALANCE:
+            for block in model.stack.blocks:
+                block.feed_forward = MixtureOfExperts(
+                    D_MODEL, D_EXPERT, n_experts=N_EXPERTS, top_k=TOP_K
+                )
+            initialise(model, config)
     return model
 
 

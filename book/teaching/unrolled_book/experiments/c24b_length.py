@@ -12,13 +12,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 from torch import nn
-from unrolled.models.ssm_lm import SelectiveLM
+from unrolled.models.recurrent_lm import SelectiveLM
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
 from unrolled.training.fit import fit
 
 from unrolled_book.experiments import _common
-from unrolled_book.experiments._common import best_lr, cosine, n_parameters
+from unrolled_book.experiments._common import best_lr, cosine, n_parameters, seeded
 
 SEEDS = (0, 1, 2)
 N_VALUES, EVERY = 4, 16  # one symbol of EVERY writes, on average
@@ -34,14 +34,15 @@ ARMS = ("selective", *POSITIONS)
 
 def build(arm: str, seed: int) -> nn.Module:
     """Two blocks of attention with the arm's positions, or one selective layer."""
-    torch.manual_seed(seed)
-    if arm == "selective":
-        return SelectiveLM(2 * N_VALUES, d_model=D_MODEL, d_inner=D_MODEL, d_state=4, conv_width=1)
-    config = TransformerConfig(
-        vocab_size=2 * N_VALUES, d_model=D_MODEL, n_layers=2, n_heads=4, init_std=0.1,
-        context_length=max(LENGTHS), position=POSITIONS[arm], d_ff=2 * D_MODEL,
-    )  # fmt: skip
-    return TransformerLM(config)
+    with seeded(seed):
+        if arm == "selective":
+            sizes = {"d_model": D_MODEL, "d_inner": D_MODEL, "d_state": 4, "conv_width": 1}
+            return SelectiveLM(2 * N_VALUES, **sizes)
+        config = TransformerConfig(
+            vocab_size=2 * N_VALUES, d_model=D_MODEL, n_layers=2, n_heads=4, init_std=0.1,
+            context_length=max(LENGTHS), position=POSITIONS[arm], d_ff=2 * D_MODEL,
+        )  # fmt: skip
+        return TransformerLM(config)
 
 
 def texts(rng: np.random.Generator, length: int, n: int) -> tuple[np.ndarray, np.ndarray]:

@@ -19,7 +19,7 @@ from unrolled.models.transformer_config import TransformerConfig
 from unrolled.training.fit import fit
 
 from unrolled_book.experiments import _common
-from unrolled_book.experiments._common import best_lr, cosine, n_parameters
+from unrolled_book.experiments._common import best_lr, cosine, n_parameters, seeded
 
 SEEDS = (0, 1, 2)
 N_NAMES, N_ROOMS, LONGEST = 32, 10, 16  # LONGEST: the most pairs in training
@@ -44,7 +44,7 @@ class Fixed(nn.Module):
         return self.values.expand(*u.shape[:-1], -1)
 
 
-class Reader(nn.Module):
+class Recall(nn.Module):
     """Names and rooms (B, T) → logits of rooms (B, T, N_ROOMS), through one layer."""
 
     def __init__(self, layer: nn.Module):
@@ -59,16 +59,16 @@ class Reader(nn.Module):
         return self.head(self.final_norm(x + (y[0] if isinstance(y, tuple) else y)))
 
 
-def build(arm: str, seed: int) -> Reader:
+def build(arm: str, seed: int) -> Recall:
     """A reader whose layer is a causal attention block without positions, or a `Mamba` alone."""
-    torch.manual_seed(seed)
-    if arm == "attention":
-        config = TransformerConfig(d_model=D_MODEL, n_heads=2, position="none", init_std=0.1)
-        return Reader(Stack(config, causal=True))
-    layer = Mamba(D_MODEL, d_inner=D_INNER, d_state=STATES[arm], conv_width=1)
-    if arm.startswith("fixed"):
-        layer.x_proj = Fixed(layer.x_proj.out_features)
-    return Reader(layer)
+    with seeded(seed):
+        if arm == "attention":
+            config = TransformerConfig(d_model=D_MODEL, n_heads=2, position="none", init_std=0.1)
+            return Recall(Stack(config, causal=True))
+        layer = Mamba(D_MODEL, d_inner=D_INNER, d_state=STATES[arm], conv_width=1)
+        if arm.startswith("fixed"):
+            layer.x_proj = Fixed(layer.x_proj.out_features)
+        return Recall(layer)
 
 
 def memory(arm: str, n: int) -> int:
@@ -96,14 +96,14 @@ def batches(seed: int) -> Iterator:
 
 
 @torch.no_grad()
-def right(model: Reader, n: int, n_tables: int) -> float:
+def right(model: Recall, n: int, n_tables: int) -> float:
     """Percent of right answers on new tables of n pairs."""
     (names, rooms), targets = tables(np.random.default_rng(99), n, n_tables)
     logits = model(torch.from_numpy(names), torch.from_numpy(rooms))[:, n:]
     return float(100 * np.mean(logits.argmax(-1).numpy() == targets[:, n:]))
 
 
-def train(arm: str, *, lr: float, n_steps: int, seed: int) -> Reader:
+def train(arm: str, *, lr: float, n_steps: int, seed: int) -> Recall:
     """A reader after n_steps."""
     model = build(arm, seed)
     config = cosine(n_steps, lr, seed, weight_decay=0.0)

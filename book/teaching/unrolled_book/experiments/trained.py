@@ -19,6 +19,7 @@ from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
 
 from unrolled_book.experiments import record
+from unrolled_book.experiments._common import seeded
 
 CONFIG = "config"  # the only entry of the file that is not a weight
 
@@ -68,7 +69,8 @@ def load(name: str, folder: Path | None = None) -> TransformerLM:
         weights = {
             key: torch.from_numpy(file[key].astype(np.float32)) for key in file if key != CONFIG
         }
-    model = TransformerLM(config)
+    with seeded(0):  # draws weights, for those that are read to take their place
+        model = TransformerLM(config)
     if config.tie_embeddings:
         weights["head.weight"] = weights["embedding.weight"]
     model.load_state_dict(weights)

@@ -12,7 +12,6 @@ torch.nn.Transformer.
 """
 
 from unrolled.models.pretrained.config import FAMILIES, config_from
-from unrolled.models.pretrained.from_torch import from_torch
-from unrolled.models.pretrained.load import load, load_pretrained
+from unrolled.models.pretrained.weights import copy_block, from_torch, load, load_pretrained
 
-__all__ = ["FAMILIES", "config_from", "from_torch", "load", "load_pretrained"]
+__all__ = ["FAMILIES", "config_from", "copy_block", "from_torch", "load", "load_pretrained"]

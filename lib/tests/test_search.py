@@ -11,9 +11,8 @@ import pytest
 import torch
 from comparing import close, randomised, up_to
 from torch import nn
-from unrolled.generation.beam import DIVISORS, beam_search
-from unrolled.generation.exact import exact_mode
 from unrolled.generation.generate import generate
+from unrolled.generation.search import DIVISORS, beam_search, exact_mode
 from unrolled.models.encoder_decoder import EncoderDecoder
 from unrolled.models.pretrained import config_from, load
 from unrolled.models.recurrent_lm import RecurrentLM
