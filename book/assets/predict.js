@@ -2,13 +2,13 @@
 title it says where the reader is on the path that they chose on the map.
 
 What is asked and what is right stands in the page: `data-kind`, `data-right`, `data-counts` and
-`data-unit` of the frame, and the folded answer, whose list says which belief a wrong one betrays.
+`data-unit` of the frame, `data-see` for the cell that shows it, and the folded answer, whose list says which belief a wrong one betrays.
 What was answered stays in this browser, in its storage:
 
   {"format": "unrolled-predictions", "version": 1,
    "predictions": {"row-sums": {"given", "right", "changed"}}}
 
-given: a letter, "b, a, c", what was typed, or "row 2, column 1; …"; right: true, false, or null for
+given: a letter, "b, a, c", what was typed, "row 2, column 1; …", or "at a, c"; right: true, false, or null for
 an open question. The page of progress shows and exports them, a course's teacher tallies exports. */
 (function () {
   "use strict";
@@ -50,8 +50,13 @@ an open question. The page of progress shows and exports them, a course's teache
 
   /** An answer without what may be written in several ways. */
   function plain(kind, text) {
+    if (kind === "places") return letters(text).join(" ");
     const words = kind === "cells" ? text.match(/row \d+, column \d+/g) : text.match(/-?[\p{L}\p{N}_]+(?:\.[\p{L}\p{N}_]+)?/gu);
     return kind === "cells" ? (words ?? []).sort().join(";") : (words ?? []).join(" ");
+  }
+
+  function letters(text) {
+    return [...new Set(text.match(/\b[a-z]\b/g))].sort();
   }
 
   function isRight({ kind, right, counts }, given) {
@@ -178,12 +183,30 @@ an open question. The page of progress shows and exports them, a course's teache
     };
   }
 
+  function isBelow(one, other) {
+    return !!(one.compareDocumentPosition(other) & Node.DOCUMENT_POSITION_FOLLOWING);
+  }
+
+  /** A link to the cell that shows the answer; the focus goes there, and can be seen. */
+  function see(box) {
+    const target = document.getElementById(box.dataset.see);
+    const below = isBelow(box, target);
+    const link = Object.assign(make("a", "", `See it ${below ? "below" : "above"}`), { href: `#${box.dataset.see}` });
+    link.onclick = () => {
+      for (let fold = target.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+      target.tabIndex = -1;
+      target.focus();
+    };
+    return link;
+  }
+
   function ask(box) {
     const { name, kind } = box.dataset;
     const fold = box.querySelector(":scope > details");
     const list = box.querySelector(":scope > ul");
     const way = kind === "choice" ? choice(box, list) : kind === "order" ? order(box, list)
-      : kind === "cells" ? cells(box, box.querySelector("table")) : typed(box);
+      : kind === "cells" ? cells(box, box.querySelector("table"))
+      : kind === "places" ? unrolledPlaces(box, list, letter, letters) : typed(box);
     const bar = make("div", "u-bar");
     const [go, anew] = [button("Commit"), button("Try anew")];
     go.className = "u-go";
@@ -199,7 +222,7 @@ an open question. The page of progress shows and exports them, a course's teache
       go.hidden = done;
       anew.hidden = !done;
       fold.open = done;
-      way.mark?.(done ? box.dataset.right : "");
+      way.mark?.(done ? box.dataset.right : "", done);
       said.replaceChildren();
       for (const old of fold.querySelectorAll(".u-yours")) old.classList.remove("u-yours");
       if (!done) return;
@@ -208,7 +231,9 @@ an open question. The page of progress shows and exports them, a course's teache
         return when && isAbout(kind, when.textContent.replace(/\.$/, ""), given);
       });
       item?.classList.add("u-yours");
-      said.append(make("p", "", right ? "✓ Right." : item ? "✗ Not so; your answer is marked below." : "✗ Not so."));
+      const verdict = right ? "✓ Right. " : item ? "✗ Not so; your answer is marked below. " : "✗ Not so. ";
+      said.append(make("p", "", verdict));
+      said.firstChild.append(see(box), ".");
     }
 
     go.onclick = () => {

@@ -1,7 +1,8 @@
-"""The page *Today*: the cards of all chapters, a deck for Anki, and a link in each chapter."""
+"""The page *Today*: the cards of all chapters, a deck for Anki; and each chapter's at its end."""
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 import re
@@ -19,6 +20,7 @@ from unrolled_book.cards import Card, of_chapter
 
 PAGE, MAP = "book/today", "book/map"
 FILE, CARDS = "unrolled.apkg", "cards.js"
+FROM, FIRST = ("book/cards/", "chapters/"), datetime.date(2026, 1, 1)  # FIRST: without a history
 DECK, KIND = 1_706_311_201, 1_706_311_202  # Anki knows the deck and its kind of card by these
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 
@@ -31,7 +33,7 @@ def renew(app: Sphinx, env: BuildEnvironment) -> list[str]:
 def tell_page(
     app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None
 ) -> None:
-    """Give the page its cards, and each chapter that has some a link to it."""
+    """Give the page its cards, and each chapter that has some its own, with a link to it."""
     if doctree is None or app.builder.format != "html" or "body" not in context:
         return
     if page == PAGE:
@@ -45,10 +47,23 @@ def tell_page(
         app.add_js_file("today.js", loading_method="defer")
     elif page == MAP:
         app.add_js_file("map.js", loading_method="defer")
-    elif page.startswith("chapters/") and (n := len(of_chapter(app.env.doc2path(page)))):
+    elif page.startswith("chapters/") and (cards := of_chapter(app.env.doc2path(page))):
         link = f"{context['pathto'](PAGE)}#deck-{page.rpartition('/')[2]}"
-        said = f"Remember this chapter: {n} cards"
-        context["body"] += f'<p class="u-remember"><a href="{link}">{said}</a></p>'
+        context["body"] += at_the_end(cards, link)
+
+
+def at_the_end(cards: list[Card], link: str) -> str:
+    """A chapter's cards, folded, each with its back folded, and a link to where they come again."""
+    items = "".join(
+        f'<li><div class="u-front">{html(card.front)}</div>'
+        f"<details><summary>Answer</summary><div>{html(card.back)}</div></details></li>"
+        for card in cards
+    )
+    return (
+        f'<details class="u-cards"><summary>Remember this chapter: {len(cards)} cards</summary>'
+        f'<ol>{items}</ol></details><p class="u-remember">'
+        f'<a href="{link}">Have them asked again, after longer and longer times</a></p>'
+    )
 
 
 def _decks(env: BuildEnvironment) -> list[dict[str, Any]]:
@@ -104,7 +119,20 @@ def write_deck(app: Sphinx, error: Exception | None) -> None:
         fields = [html(card.front), html(card.back), titles[card.chapter]]
         tag = f"chapter-{card.chapter.partition('_')[0]}"
         deck.add_note(genanki.Note(model, fields, tags=[tag], guid=card.name))
-    genanki.Package(deck).write_to_file(str(Path(app.outdir, "_static", FILE)), timestamp=0)
+    changed = [day for name, day in app.last_changes.items() if name.startswith(FROM)]
+    genanki.Package(deck).write_to_file(
+        str(Path(app.outdir, "_static", FILE)), timestamp=moment(changed)
+    )
+
+
+def moment(changed: list[datetime.date]) -> float:
+    """When the deck was written, in seconds: the last change of a card, the same on each machine.
+
+    Anki takes a note from a deck that it knows only if it is newer, and cannot open a note number
+    0, which the moment 0 would give to the first.
+    """
+    days = max(changed, default=FIRST) - datetime.date(1970, 1, 1)
+    return days.total_seconds()
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

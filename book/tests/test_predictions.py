@@ -18,6 +18,8 @@ FIRST_OF = {
 # page made of it: its state, and the reason that it marks.
 ANSWER = """given => Object.entries(given).map(([name, answers]) => {
   const box = document.querySelector(`[data-name="${name}"]`);
+  const place = (box, letter) => [...document.querySelectorAll(`[data-place="${letter}"]`)].filter(
+    e => e.compareDocumentPosition(box) & Node.DOCUMENT_POSITION_FOLLOWING).at(-1);
   const [go, anew] = box.querySelectorAll(":scope > .u-bar button");
   return [name, answers.map(answer => {
     const list = box.querySelector(":scope > ul"), input = box.querySelector(".u-guess");
@@ -27,6 +29,8 @@ ANSWER = """given => Object.entries(given).map(([name, answers]) => {
         || e.querySelector("strong").innerText === `${letter}.`));
     else if (box.dataset.kind === "cells") for (const cell of answer.split("; "))
       box.querySelector(`[aria-label^="${cell}:"]`).click();
+    else if (box.dataset.kind === "places") for (const letter of answer.match(/\\b[a-z]\\b/g))
+      place(box, letter).onclick();
     else input.value = answer;
     go.click();
     const said = [box.dataset.state, box.querySelector(".u-yours em")?.textContent ?? null];
@@ -103,6 +107,17 @@ def test_a_prediction_is_answered_by_keyboard(kind, open_page):
         for cell in re.findall(r"row \d+, column \d+", one.right):
             box.locator(f'[aria-label^="{cell}:"]').press("Space")
         go.press("Enter")
+    elif kind == "places":
+        assert "in the drawing above" in box.locator(".u-verdict").inner_text()
+        for letter in one.options:  # the focus has gone to the first place
+            here = page.evaluate("document.activeElement.dataset.place")
+            assert here == letter
+            if letter in one.right.split()[1:]:
+                page.keyboard.press("Enter")
+                assert page.evaluate("document.activeElement.ariaPressed") == "true"
+                assert one.options[letter].strip("*") in box.locator(".u-marked").inner_text()
+            page.keyboard.press("ArrowRight")
+        go.press("Enter")
     else:  # an order is committed as it stands
         box.get_by_role("button", name="Try anew").press("Enter")
         for place, letter in enumerate(one.right.split(", ")):
@@ -123,10 +138,75 @@ def test_answered_pages_are_accessible(open_page):
         page.evaluate("""() => document.querySelectorAll(".u-asked").forEach(box => {
           const first = box.querySelector(":scope > ul input, .u-cell button");
           if (first) first.click();
+          else if (box.dataset.kind === "places")
+            document.querySelectorAll(".u-place").forEach(place => place.onclick());
           else if (box.querySelector(".u-guess")) box.querySelector(".u-guess").value = "1";
           box.querySelector(".u-go").click();
         })""")
         assert axe(page) == []
+
+
+PLACED = sorted(page_of(p.name) for p in stored().values() if p.kind == "places")
+
+
+@pytest.mark.parametrize("view", ["desktop", "phone", "dark"])
+@pytest.mark.parametrize("name", PLACED)
+def test_a_place_is_hit_by_a_finger_and_says_what_it_is(name, view, open_page):
+    page = open_page(name, view)
+    page.evaluate("localStorage.clear()")
+    page.reload()
+    for box in soup(name).select('.u-asked[data-kind="places"]'):
+        one = stored()[box["data-name"]]
+        frame = page.locator(f'[data-name="{one.name}"]')
+        assert frame.locator("ul").first.is_hidden()
+        for letter, words in one.options.items():
+            label = words.replace("*", "")
+            place = page.get_by_role("button", name=label, exact=True)
+            size = place.locator("path").bounding_box()
+            assert min(size["width"], size["height"]) >= 24, (letter, size)
+            # at the middle, and not by the element that a script names: what lies above it counts
+            place.scroll_into_view_if_needed()
+            size = place.locator("path").bounding_box()
+            middle = (size["x"] + size["width"] / 2, size["y"] + size["height"] / 2)
+            page.mouse.click(*middle)
+            assert place.get_attribute("aria-pressed") == "true", letter
+            page.mouse.click(*middle)
+            assert place.get_attribute("aria-pressed") == "false", letter
+        assert "nothing yet" in frame.locator(".u-marked").inner_text()
+
+
+@pytest.mark.parametrize("name", PLACED)
+def test_without_a_script_a_drawing_is_an_image_and_its_places_are_named(name):
+    text = (SITE / name).read_text("utf8")
+    for box in soup(name).select('.u-asked[data-kind="places"]'):
+        drawing = text[: text.index(f'data-name="{box["data-name"]}"')].rpartition("<svg ")[2]
+        drawing = drawing.partition("</svg>")[0]
+        items = [li.strong.get_text().strip(".") for li in box.find("ul", recursive=False)("li")]
+        assert re.findall('<g data-place="(.)">', drawing) == items
+        assert drawing.startswith('role="img"')
+        assert "tabindex" not in drawing
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_an_answer_leads_to_the_cell_that_shows_it(name, open_page):
+    page = open_page(name)
+    page.evaluate("localStorage.clear()")
+    given = {box["data-name"]: [tries(stored()[box["data-name"]])[-1]]
+             for box in soup(name).select(".u-asked")}  # fmt: skip
+    page.evaluate(ANSWER.replace("anew.click();", ""), given)
+    for found in given:
+        link = page.locator(f'[data-name="{found}"] .u-verdict a')
+        here = link.bounding_box()["y"]
+        said = link.inner_text()
+        link.press("Enter")
+        cell = page.locator(":focus")
+        assert "cell" in cell.get_attribute("class").split()
+        assert cell.evaluate("cell => getComputedStyle(cell).outlineWidth") == "2px"
+        assert cell.locator("pre, figure, table").first.count()
+        gap = page.evaluate("""name => document.querySelector(`[data-name="${name}"]`)
+          .getBoundingClientRect().top - document.activeElement.getBoundingClientRect().top""",
+                            found)  # fmt: skip
+        assert said == ("See it above" if gap > 0 else "See it below"), (found, here)
 
 
 def test_an_open_question_keeps_what_is_written(open_page):

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import sqlite3
 import zipfile
 
 import pytest
-from conftest import ROOT, SITE, axe, pages
+from bs4 import BeautifulSoup
+from conftest import ROOT, SITE, axe, pages, weight
 from unrolled_book import exercises
+from unrolled_book.cards import of_chapter
+
+from book.extensions.remember import html
 
 TODAY, MAP, FIRST = "book/today.html", "book/map.html", "01_chain_rule"
 CHAPTERS = [name for name in pages() if name.startswith("chapters/")]
@@ -111,14 +116,36 @@ def test_each_chapter_leads_to_its_cards():
         assert f'../book/today.html#deck-{name[9:-5]}"' in text
 
 
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_chapter_ends_with_its_cards_folded_and_light(name):
+    text = (SITE / name).read_text("utf8")
+    fold = BeautifulSoup(text, "html.parser").select_one("details.u-cards")
+    cards = of_chapter(ROOT / "chapters" / f"{name[9:-5]}.ipynb")
+    assert fold.summary.get_text() == f"Remember this chapter: {len(cards)} cards"
+    assert not fold.has_attr("open")
+    items = fold.ol.find_all("li", recursive=False)
+    for item, card in zip(items, cards, strict=True):
+        front, back = item.find_all(["div", "details"], recursive=False)
+        assert front.decode_contents() == BeautifulSoup(html(card.front), "html.parser").decode()
+        assert not back.has_attr("open")
+        assert back.div.decode_contents() == BeautifulSoup(html(card.back), "html.parser").decode()
+    cut = text.index('<details class="u-cards">'), text.index('<p class="u-remember">')
+    without = (text[: cut[0]] + text[cut[1] :]).encode()
+    assert weight(SITE / name) - len(gzip.compress(without, 6)) < 2000
+
+
 def test_the_deck_has_every_card(tmp_path):
     text = (SITE / "_static" / "cards.js").read_text("utf8")
     with zipfile.ZipFile(SITE / "_static" / "unrolled.apkg") as deck:
         deck.extract("collection.anki2", tmp_path)
     with sqlite3.connect(tmp_path / "collection.anki2") as base:
         names = {row[0] for row in base.execute("select guid from notes")}
+        written = base.execute("select min(id), min(mod), max(mod) from notes").fetchone()
     assert names == set(re.findall(r'"name": "(\d\d\w*-[0-9a-f]{8})"', text))
     assert len(names) >= 5 * len(CHAPTERS)
+    # Anki cannot open a note number 0, and takes an old note for the one it has
+    assert min(written) > 1_700_000_000
+    assert written[1] == written[2]
 
 
 # ---- for programs -------------------------------------------------------------------------------

@@ -201,7 +201,7 @@ def predictions_are_in_form(chapter: Chapter) -> list[str]:
             continue
         if bool(one) != bool(key):
             found.append(f"cell {index}: an answer and the key in the metadata belong together")
-        elif one and isinstance(key, dict) != (one.kind == "choice"):
+        elif one and isinstance(key, dict) != (one.kind in ("choice", "places")):
             found.append(f"cell {index}: the key of a {one.kind} is not a {type(key).__name__}")
         elif one:
             found += [f"cell {index}: the key {k!r} names nothing that the chapter computes"

@@ -33,6 +33,22 @@ def test_a_matrix_shows_its_numbers_in_its_cells_its_name_and_its_shape():
     assert board.axes.texts[-1].get_fontsize() < 5
 
 
+def test_a_place_is_there_for_a_script_large_enough_and_not_drawn():
+    board = figures.Board(200, 100)
+    box = board.box(20, 20, "x", width=10, height=80)
+    plain = figures.svg(board.figure, prefix="p")
+    made = board.place(box, "a")
+    assert (made.width, made.height, made.centre) == (32, 80, box.centre)
+    text = figures.svg(board.figure, prefix="p")
+    found = re.search(r'<g data-place="a">\s*<path d="M 9 [^>]*style="fill: none" />\s*</g>', text)
+    assert found
+    assert "".join(text.replace(found[0], "").split()) == "".join(plain.split())
+    for part, letter in ((box, "b"), (Part(40, 20, 10, 10), "b"), (Part(150, 50, 10, 10), "a")):
+        with pytest.raises(ValueError, match="overlap"):
+            board.place(part, letter)
+    board.place(Part(52, 20, 10, 10), "b")
+
+
 def test_a_stage_draws_what_comes_later_as_empty_outlines_and_moves_nothing(monkeypatch, displayed):
     def drawn(stage):
         board = figures.Board(200, 60, stage=stage)

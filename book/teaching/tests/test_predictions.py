@@ -25,7 +25,9 @@ NUMBER = cell(f"**0.31 bits** (0.2 to 0.5 counts). So.\n\n- *above 1.* {WHY}\n- 
 TEXT = cell(f"**`(2, 3)`.** So.\n\n- *`(3, 2)`.* {WHY}")
 TABLE = "Which?\n\n| | x | y |\n|---|---|---|\n| **p** | 1 | 2 |\n| **q** | 3 | 4 |"
 CELLS = cell(f"**row 1, column 2; row 2, column 2.** So.\n\n- *row 1, column 1.* {WHY}", TABLE)
+PLACES = cell(f"**at a and c.** So.\n\n- *at b.* {WHY}\n- *at a, b and c.* {WHY}", ABC)
 EVERY = {"choice": CHOICE, "order": ORDER, "number": NUMBER, "text": TEXT, "cells": CELLS}
+EVERY["places"] = PLACES
 # kind: right answers, wrong ones with a reason, wrong ones without, what is no answer
 GIVEN = {
     "choice": (["b", "B."], ["a", "c"], [], ["d", "a, b", ""]),
@@ -33,6 +35,7 @@ GIVEN = {
     "number": (["0.31", ".2", "5e-1"], ["1,000", "−0.5"], ["0.1", "0.9"], ["", "many", "nan"]),
     "text": (["(2, 3)", "2 3"], ["(3,2)"], ["(2, 3, 1)", "6"], []),
     "cells": (["row 2, column 2; row 1, column 2"], ["row 1, column 1"], ["row 1, column 2"], []),
+    "places": (["a, c", "at c and a", "C a"], ["b", "a, b, c"], ["a", "b, c"], ["", "a, d", "at"]),
 }  # fmt: skip
 
 
@@ -70,6 +73,8 @@ KEYS = {
     "number": (0.3101, [0.32, 0.6, -0.5, float("nan")]),
     "text": ((2, 3), [(3, 2), "(2, 3, 4)"]),
     "cells": ([(2, 2), (1, 2)], [[(1, 2)], [(1, 2), (2, 1)]]),
+    "places": ({"a": True, "b": False, "c": True}, [{"a": True, "b": False, "c": False},
+               {"a": True, "b": True, "c": True}, {"a": True, "c": True}]),
 }  # fmt: skip
 
 
@@ -96,6 +101,8 @@ BAD = {
     "no number": (NUMBER.replace("**0.31 bits**", "**some bits**"), "a number stands as"),
     "no table": (CELLS.replace("|", ""), "holds no table"),
     "no wrong answer": (cell("**`(2, 3)`.** So."), "no wrong answer has a reason"),
+    "a right place called wrong": (PLACES.replace("*at b.*", "*at c and a.*"), "is called wrong"),
+    "a place without an option": (PLACES.replace("*at b.*", "*at d.*"), "expected letters of"),
     "not at the end": (CHOICE + "More.", "expected '"),
 }
 

@@ -10,6 +10,7 @@ may leave out front and back, and has the prediction's. `make test-notebooks` ru
 from __future__ import annotations
 
 import hashlib
+import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,8 +63,10 @@ def _card(stem: str, known: dict[str, Prediction], *, predict: str = "", front: 
         raise ValueError(f"{stem}: no prediction there is named {predict!r}")
     one = known[predict]
     options = "".join(f"\n- {text}" for text in one.options.values())
-    right = {"choice": one.options.get(one.right, ""), "number": f"{one.right} {one.unit}".strip(),
-             "order": ", ".join(one.options.get(x, "") for x in one.right.split(", "))}  # fmt: skip
+    letters = re.findall(r"\b[a-z]\b", one.right) if options else ()
+    words = ", ".join(one.options[letter] for letter in letters)
+    right = {"choice": words, "order": words, "places": words,
+             "number": f"{one.right} {one.unit}".strip()}  # fmt: skip
     said = right.get(one.kind, one.right).rstrip(".")
     return Card(
         stem, one.question + (f"\n{options}" if options else ""), f"**{said}.** {one.answer}"

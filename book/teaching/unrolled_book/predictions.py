@@ -21,11 +21,14 @@ Its kind shows in the answer's first words: `**c.**` a choice, `**b, a, c.**` an
 `**0.31 bits** (0.2 to 0.5 counts)` a number (`**7 positions.**` where no other counts),
 ``**`(2, 3)`.**`` what is printed, a shape for instance, and `**row 2, column 1.**` cells of the
 table in the question, counted from 1, without headings and without a first column that has none.
+`**at a.**` and `**at a and c.**` are places in the last drawing before the question; the options
+say in words what stands there, and `Board.place`, or a patch with the gid `place-a`, marks it.
 Each line below it says whose answer it is and which belief it comes from; for numbers `*above 5.*`,
 `*below 0.1.*`, `*1 to 5.*` or `*3.*`.
 
 The cell's metadata holds the key: `{"predict": {"key": …}}` is an expression of Python, or for a
-choice one for each option. `hold` compares it with the answer, in the chapter's own process.
+choice or places one for each option. `hold` compares it with the answer, in the chapter's own
+process.
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ from functools import cache
 from pathlib import Path
 
 STORED = Path(__file__).with_name("predictions.json")
-KINDS = ("choice", "order", "number", "text", "cells")
+KINDS = ("choice", "order", "number", "text", "cells", "places")
 _PARTS = re.compile(
     r"(?P<question>\*\*Predict.*?)\s*^<details><summary>Answer: (?P<name>[a-z0-9-]+)</summary>\n\n"
     r"\*\*(?P<right>.+?)\*\*(?P<answer>.*?)\s*^</details>\s*\Z",
@@ -103,6 +106,11 @@ class Prediction:
         if self.kind == "text":
             return words
         letters = tuple(word.lower() for word in words)
+        if self.kind == "places":
+            letters = tuple(sorted(set(letters) - {"at", "and"}))
+            if not letters or set(letters) - set(self.options):
+                raise ValueError(f"expected letters of {', '.join(self.options)}; got {given!r}")
+            return letters
         n = 1 if self.kind == "choice" else len(self.options)
         if len(letters) != n or len(set(letters) & set(self.options)) != n:
             what = "one letter" if n == 1 else "each letter once"
@@ -194,6 +202,8 @@ def _without_options(question: str) -> tuple[str, dict[str, str]]:
 def _kind(right: str, options: Mapping[str, str], question: str) -> tuple[str, str]:
     if options:
         letters = right.rstrip(".")
+        if letters.startswith("at "):
+            return "places", letters
         return ("order" if "," in letters else "choice"), letters
     if right.startswith("row "):
         if "|" not in question:
@@ -213,7 +223,7 @@ def _check(one: Prediction) -> None:
             raise ValueError(f"{one.name}: {wrong.when!r} needs a sentence, the belief behind it")
         if one.kind == "number" and _overlap(wrong.when, one.counts):
             raise ValueError(f"{one.name}: {wrong.when} is called wrong, and {one.counts} counts")
-        if one.kind in ("choice", "text", "cells") and one.is_right(wrong.when):
+        if one.kind in ("choice", "text", "cells", "places") and one.is_right(wrong.when):
             raise ValueError(f"{one.name}: {wrong.when} is right and is called wrong")
     told = {wrong.when for wrong in one.wrong}
     if one.kind == "choice" and told != set(one.options) - {one.right}:
@@ -234,14 +244,15 @@ def _overlap(span: str, other: str) -> bool:
 def hold(source: str, key: object) -> None:
     """Compare a cell's answer with its key, as the chapter has computed it.
 
-    key: for a choice whether each option holds, by letter; otherwise the answer's value. Raises
-    AssertionError with both.
+    key: for a choice or places whether each option holds, by letter; otherwise the answer's value.
+    Raises AssertionError with both.
     """
     one = parse(source)
-    if one.kind == "choice":
+    if one.kind in ("choice", "places"):
         holds = sorted(letter for letter, true in key.items() if true)
         assert set(key) == set(one.options), f"{one.name}: keys for {sorted(key)}"
-        assert holds == [one.right], f"{one.name}: {one.right} is said, {holds} hold"
+        said = list(one._plain(one.right))
+        assert holds == said, f"{one.name}: {one.right} is said, {holds} hold"
     elif one.kind == "number":
         assert inside(float(key), one.counts), f"{one.name}: {key} is computed, not {one.counts}"
         for wrong in one.wrong:
@@ -289,7 +300,7 @@ def predict(name: str, guess: object) -> None:
     """Commit to a guess for one of the chapter's predictions, and see what the book says.
 
     name: what stands behind "Answer:" below the question. guess: a letter, a number, an order such
-    as "b, a, c", a shape or the text that is printed, or "row 2, column 1".
+    as "b, a, c", a shape or the text that is printed, "row 2, column 1", or places, "a and c".
     """
     every = stored()
     if name not in every:

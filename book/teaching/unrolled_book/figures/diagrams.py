@@ -30,10 +30,12 @@ from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch, PathPatc
 from matplotlib.path import Path
 from matplotlib.textpath import TextPath
 
+from unrolled_book.figures.inline_svg import PLACE
 from unrolled_book.figures.palette import PALETTE
 
 WIDEST = 440  # points; on a phone of 375 px a wider drawing's text is smaller than 8 px
 SIZE, SMALL = 11.5, 10.0  # points of text
+TOUCH = 32  # points: 24 pixels and more on a phone, whatever the board's width
 Point = tuple[float, float]
 
 
@@ -103,6 +105,7 @@ class Board:
         self.axes = self.figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(height, 0))
         self.axes.set_axis_off()
         self.stage, self._from = stage, 0
+        self._places: dict[str, Part] = {}
 
     @contextmanager
     def at(self, stage: int) -> Iterator[None]:
@@ -237,6 +240,25 @@ class Board:
         """A line around a part: look here."""
         self._frame(part.x, part.y, part.width, part.height, colour, width)
         return part
+
+    def place(self, part: Part, letter: str) -> Part:
+        """Mark where option `letter` of the next prediction stands: it is answered by pointing.
+
+        The mark is not drawn. It is at least 32 points wide and high, for fingers on a phone.
+        Returns the mark. Raises ValueError where two marks overlap, or have the same letter.
+        """
+        width, height = max(part.width, TOUCH), max(part.height, TOUCH)
+        x, y = part.centre[0] - width / 2, part.centre[1] - height / 2
+        made = Part(x, y, width, height)
+        for other, old in self._places.items():
+            apart = abs(made.centre[0] - old.centre[0]) >= (width + old.width) / 2 - 0.01
+            apart |= abs(made.centre[1] - old.centre[1]) >= (height + old.height) / 2 - 0.01
+            if other == letter or not apart:
+                raise ValueError(f"the places {other!r} and {letter!r} overlap, or are one")
+        self._places[letter] = made
+        mark = Rectangle((x, y), width, height, fill=False, linewidth=0, gid=PLACE + letter)
+        self._draw(self.axes.add_patch, mark)
+        return made
 
     def arrow(
         self,

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from xml.etree import ElementTree as ET
 
 HANDLE = "handle"  # an artist with this gid can be dragged in a figure that moves
+PLACE = "place-"  # an artist whose gid starts so is a place that a prediction asks for
 _SVG = "{http://www.w3.org/2000/svg}"
 _LINK = "{http://www.w3.org/1999/xlink}href"
 _COORDINATES = ("d", "x", "y", "width", "height")
@@ -77,6 +78,8 @@ def _rename_identifiers(root: ET.Element) -> dict[str, str]:
             element.set("id", names[name])
         elif name == HANDLE:
             element.set("class", f"u-{HANDLE}")
+        elif name and name.startswith(PLACE):
+            element.set("data-place", name.removeprefix(PLACE))
     return names
 
 
@@ -119,6 +122,6 @@ def _unwrap(parent: ET.Element) -> None:
             children.extend(child)
         elif child.tag == _SVG + "defs" and len(child) == 0:
             continue
-        elif child.get("style") != "fill: none":  # neither filled nor stroked
+        elif child.get("style") != "fill: none" or parent.get("data-place"):  # else not drawn
             children.append(child)
     parent[:] = children
