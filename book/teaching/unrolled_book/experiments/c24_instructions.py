@@ -3,7 +3,7 @@
 The demonstrations are lines of the plays, each after an instruction that it fulfils, such as "Ask a
 question." before a line that ends with "?". So whether an answer complies can be checked by a rule.
 Recorded are tuning as the chapter does it, with the prompt's characters in the loss, and with the
-end token masked away by mistake. About four minutes on one core.
+end token masked away by mistake. About five minutes on one core.
 """
 
 from __future__ import annotations
@@ -173,10 +173,10 @@ def tuned(template: Template, targets: str, lr: float, seed: int, n_steps: int) 
     return model
 
 
-def bad(model: nn.Module, template: Template, n: int) -> float:
-    """The share of answers that do not both comply and stop: what a rate is chosen by."""
+def bad(model: nn.Module, template: Template, n: int, must_stop: bool = True) -> float:
+    """The share of answers that do not comply, or do not stop: what a rate is chosen by."""
     rows = asked(model, template, SEARCH_SEED, n)
-    return 1 - float(np.mean([r["stops"] and r["complies"] for r in rows]))
+    return 1 - float(np.mean([r["complies"] and (r["stops"] or not must_stop) for r in rows]))
 
 
 def run(*, seeds: Sequence[int] = SEEDS, n_steps: int = N_STEPS,
@@ -185,20 +185,20 @@ def run(*, seeds: Sequence[int] = SEEDS, n_steps: int = N_STEPS,
 
     `metrics["rows"]`: by `measured`, for the base model and for each of TARGETS with its own rate,
     and each seed. ["search"]: for each rate the share of answers that do not both comply and stop,
-    with a seed of its own; "end masked" takes the rate of "answer". ["chance"]: the share of the
+    with a seed of its own; of "end masked" they need only comply. ["chance"]: the share of the
     plays' lines that comply with each instruction.
     """
     template, corpus = Template(), corpora.load(CORPUS)
 
     def searched(targets: str) -> list[dict]:
         def share(lr: float) -> float:
-            return bad(tuned(template, targets, lr, SEARCH_SEED, n_steps), template, n_asked)
+            model = tuned(template, targets, lr, SEARCH_SEED, n_steps)
+            return bad(model, template, n_asked, must_stop=targets != "end masked")
 
         return search(lrs, share, "bad")
 
-    found = {targets: searched(targets) for targets in TARGETS[:2]}
+    found = {targets: searched(targets) for targets in TARGETS}
     rates = {targets: best_lr(rows, "bad") for targets, rows in found.items()}
-    rates["end masked"] = rates["answer"]
     rows = []
     for seed in seeds:
         row = measured(base_model(seed), template, seed, n_asked)
