@@ -148,7 +148,7 @@ def test_no_process_of_an_answer_is_left(sandbox):
     assert not [pid for pid, space in left.items() if space in seen]
 
 
-RIGHT, LAST = b'{"value": 1, "mutated": []}\n', b'{"seconds": 0.5}\n'
+RIGHT, LAST = b'{"value": 1, "after": []}\n', b'{"seconds": 0.5}\n'
 UNREADABLE = "what the answer handed in cannot be read"
 
 
@@ -161,19 +161,19 @@ def test_what_is_handed_in_is_outcomes_or_a_problem():
         (LAST, UNREADABLE, None),
         (b"[]\n" + RIGHT + LAST, UNREADABLE, None),
         (b'{"value": 1}\n' + LAST, UNREADABLE, None),
-        (b'{"error": {}, "mutated": []}\n' + LAST, UNREADABLE, None),
+        (b'{"error": {}, "after": []}\n' + LAST, UNREADABLE, None),
         (b'{"stopped": "so\\u001b"}\n' + LAST, "so ", None),
     ]:
-        result = read_result(data, 2, "", 0.0, 10.0)
+        result = read_result(data, [[], []], "", 0.0, 10.0)
         found = result.outcomes and [outcome["value"] for outcome in result.outcomes]
         assert (result.problem, found) == (problem, values), data
 
 
 def test_what_was_delivered_before_the_end_is_kept_and_seconds_are_believed_up_to_the_limit():
-    result = read_result(RIGHT, 3, "the answer ended the process (SIGSEGV)", 0.0, 10.0)
+    result = read_result(RIGHT, [[], [], []], "the answer ended the process (SIGSEGV)", 0.0, 10.0)
     assert [("value" in outcome) for outcome in result.outcomes] == [True, False, False]
     assert result.outcomes[2]["error"]["message"] == "the answer ended the process (SIGSEGV)"
-    result = read_result(RIGHT + b'{"seconds": 1e300}\n', 1, "", 0.25, 10.0)
+    result = read_result(RIGHT + b'{"seconds": 1e300}\n', [[]], "", 0.25, 10.0)
     assert result == Result([{"value": 1, "mutated": []}], "", seconds=10.0)
 
 
@@ -297,7 +297,7 @@ def graded(sandbox: Sandbox, name: str, program: str, limits: Limits = LIMITS) -
         [encode(call.args) for call in calls],
         use_source=exercise.use_source,
         is_value=exercise.is_value,
-        library="unrolled." in exercise.source.replace("unrolled_book", ""),
+        library=re.search(r"(?m)^(from|import) unrolled\b", exercise.imports) is not None,
         limits=limits,
     )
     if result.outcomes is None:

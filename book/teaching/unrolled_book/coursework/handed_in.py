@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unrolled_book.exercises.engine import wire
-from unrolled_book.exercises.engine.running import Outcome
+from unrolled_book.exercises.engine.running import Outcome, compared
 
 # Numbers, lists and dicts: each costs a hundred times its letters, and the comparison its time. The
 # largest right answer of the book has 200; an array is one, whatever its size.
@@ -32,11 +32,15 @@ class Result:
     seconds: float
 
 
-def read_result(data: bytes, n: int, problem: str, seconds: float, longest: float) -> Result:
-    """The result of n calls that data holds; problem: what ended the process, "" if nothing did.
+def read_result(
+    data: bytes, before: list[list[str]], problem: str, seconds: float, longest: float
+) -> Result:
+    """The result that data holds; problem: what ended the process, "" if nothing did.
 
-    seconds: of CPU time, as it was seen from outside; what the process says counts up to longest.
+    before: for each call, the prints of its arguments. seconds: of CPU time, as it was seen from
+    outside; what the process says counts up to longest.
     """
+    n = len(before)
     whole, _, rest = data.rpartition(b"\n")
     lines = whole.split(b"\n") if whole else []
     if sum(data.count(letter) for letter in (b"[", b"{", b",")) > _PARTS:
@@ -54,8 +58,10 @@ def read_result(data: bytes, n: int, problem: str, seconds: float, longest: floa
         problem = "the answer ended the process (exit)"
     if len(parts) == 1 and isinstance(parts[0], dict) and parts[0].keys() == {"stopped"}:
         return Result(None, _plain_text(str(parts[0]["stopped"]), 500), seconds)
-    outcomes = [_checked(part) for part in parts]
-    if None in outcomes or len(outcomes) > n or (rest and not problem):
+    if len(parts) > n:
+        return Result(None, _UNREADABLE, seconds)
+    outcomes = [_checked(part, now) for part, now in zip(parts, before, strict=False)]
+    if None in outcomes or (rest and not problem):
         return Result(None, _UNREADABLE, seconds)
     if len(outcomes) == n:
         return Result(outcomes, "", seconds)
@@ -66,24 +72,25 @@ def read_result(data: bytes, n: int, problem: str, seconds: float, longest: floa
     return Result(outcomes + missing, problem, seconds)
 
 
-def _checked(outcome: Any) -> Outcome | None:
+def _checked(outcome: Any, before: list[str]) -> Outcome | None:
     """The outcome in the form that `running.run` gives, or None."""
     if not isinstance(outcome, dict):
         return None
-    mutated = outcome.get("mutated")
-    if not isinstance(mutated, list) or not all(type(i) is int and 0 <= i < 99 for i in mutated):
+    after = outcome.get("after")
+    if not isinstance(after, list):
         return None
-    if outcome.keys() == {"value", "mutated"}:
+    if outcome.keys() == {"value", "after"}:
         try:
             wire.decode(outcome["value"])
         except ValueError:
-            return {"value": {"unknown": "value that cannot be read"}, "mutated": mutated}
-        return outcome
-    if outcome.keys() != {"error", "mutated"} or not _is_error(outcome["error"]):
+            outcome = outcome | {"value": {"unknown": "value that cannot be read"}}
+    elif outcome.keys() == {"error", "after"} and _is_error(outcome["error"]):
+        error = outcome["error"]
+        said = {part: _plain_text(error[part], 300) for part in ("type", "message", "text")}
+        outcome = {"error": said | {"line": error["line"]}, "after": after}
+    else:
         return None
-    error = outcome["error"]
-    said = {part: _plain_text(error[part], 300) for part in ("type", "message", "text")}
-    return {"error": said | {"line": error["line"]}, "mutated": mutated}
+    return compared(outcome, before)
 
 
 def _is_error(error: Any) -> bool:

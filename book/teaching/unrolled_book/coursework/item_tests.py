@@ -6,7 +6,6 @@ each exercise, for they are the course's own.
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import re
 from dataclasses import dataclass, field
@@ -56,7 +55,7 @@ class ItemTests:
 
     def __post_init__(self) -> None:
         self.exercise = self.syllabus.exercise(self.item)
-        self.given = imports_of(self.exercise)
+        self.given = self.exercise.imports
 
     def task(self, student: str) -> Task:
         seed = self.syllabus.seed_of(self.item)
@@ -93,10 +92,3 @@ def program_digest() -> bytes:
     for path in sorted(path for folder in folders for path in folder.glob("*.py")):
         found.update(path.name.encode() + path.read_bytes())
     return found.digest()
-
-
-def imports_of(exercise: Exercise) -> str:
-    """The imports at the head of the exercise's file, but for those of the book's teaching."""
-    head = re.split(r"(?m)^# %%", exercise.source)[0]
-    found = (n for n in ast.parse(head).body if isinstance(n, (ast.Import, ast.ImportFrom)))
-    return "\n".join(line for line in map(ast.unparse, found) if "unrolled_book" not in line)

@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 
 from . import apart
-from .running import Outcome, describe_error, run
-from .wire import encode
+from .running import Outcome, attempt, describe_error, prints
+from .wire import decode, encode
 
 if importlib.util.find_spec("torch"):  # where it is allowed; its address space is not the answer's
     import torch  # noqa: F401
@@ -136,7 +136,8 @@ def _outcomes(request: dict[str, Any], peer: apart.Peer | None) -> Iterator[Outc
         return apart.serve(peer, answer)
     arguments = [[]] if request["is_value"] else request["arguments"]
     if request["is_value"] or answer is Ellipsis:
-        return iter([{"value": encode(answer), "mutated": []}] * len(arguments))
+        value = encode(answer)
+        return ({"value": value, "after": prints(decode(args))} for args in arguments)
     use = _use(request["use_source"])
     return (_outcome(answer, args, use) for args in arguments)
 
@@ -149,11 +150,11 @@ def _use(source: str) -> Any:
 
 def _outcome(answer: Any, args: Any, use: Any) -> Outcome:
     try:
-        return run(answer, [args], use)[0]
+        return attempt(answer, args, use)
     except apart.Gone:
         raise
     except BaseException as error:  # KeyboardInterrupt, and kinds of the answer's own
-        return {"error": _described(error, answer), "mutated": []}
+        return {"error": _described(error, answer), "after": []}
 
 
 def _written(outcome: Outcome, dumps: Callable[..., str]) -> str:
@@ -162,7 +163,7 @@ def _written(outcome: Outcome, dumps: Callable[..., str]) -> str:
         return dumps(outcome, allow_nan=False)
     except (TypeError, ValueError, RecursionError, MemoryError) as error:
         named = f"thing that cannot cross ({type(error).__name__})"
-        return dumps({"value": {"unknown": named}, "mutated": []})
+        return dumps({"value": {"unknown": named}, "after": []})
 
 
 def _described(error: BaseException, answer: Any, file: str | None = None) -> dict[str, Any]:
