@@ -78,18 +78,18 @@ def test_the_answer_is_found_in_a_file_of_every_kind(kind):
 
 EXPORT = b'{"format": "unrolled-answers"}'
 NONE = {
-    "broken JSON": ("w.ipynb", notebook(SHIFT)[:-9], "w.ipynb is broken: its JSON"),
-    "JSON nested too deep": ("w.ipynb", b'{"cells": ' + b"[" * 100_000, "w.ipynb is broken"),
+    "broken JSON": ("w.ipynb", notebook(SHIFT)[:-9], "“w.ipynb” is broken: its JSON"),
+    "JSON nested too deep": ("w.ipynb", b'{"cells": ' + b"[" * 100_000, "“w.ipynb” is broken"),
     "JSON that is no notebook": ("w.ipynb", b'{"a": 1}', "it has no cells"),
-    "an empty notebook": ("w.ipynb", b"", "w.ipynb is empty"),
-    "text called .ipynb": ("w.ipynb", SHIFT.encode(), "w.ipynb begins with 'def shift"),
-    "a zip file": ("w.ipynb", b"PK\x03\x04", "w.ipynb is no text"),
-    "another version": ("a.json", EXPORT[:-1] + b', "version": 9}', "version 9; expected 1"),
+    "an empty notebook": ("w.ipynb", b"", "“w.ipynb” is empty"),
+    "text called .ipynb": ("w.ipynb", SHIFT.encode(), "“w.ipynb” begins with 'def shift"),
+    "a zip file": ("w.ipynb", b"PK\x03\x04", "“w.ipynb” is no text"),
+    "another version": ("a.json", EXPORT[:-1] + b', "version": 9}', "version “9”; expected 1"),
     "an export without answers": ("a.json", EXPORT, "without answers"),
     "an export with an error": (
         "a.json",
         export(shift="shift = {"),
-        "rule/shift` was left",
+        "rule/shift” was left",
     ),
     "misspelt": ("w.py", b"def shfit(x): pass", "the file defines no `shift`; it defines `shfit`"),
     "others alone": ("w.py", b"x = 1\ndef left(): pass", "no `shift`; it defines `left`"),
@@ -275,7 +275,7 @@ def test_code_beyond_the_limit_is_left_out_before_it_is_parsed(parsed):
     big = "x = '" + "1" * 90_000 + "'"
     says = "was left out: at most 400,000 characters of code are read of a file"
     exported = export(**{f"x{i}": big for i in range(9)}, shift=SHIFT)
-    files = {"cell 5": notebook(*[big] * 10, SHIFT), "the answer `c01_chain_rule/x4`": exported}
+    files = {"cell 5": notebook(*[big] * 10, SHIFT), "the answer “c01_chain_rule/x4”": exported}
     for first, body in files.items():
         answers = take("w.ipynb", body)
         assert parsed == [len(big)] * 4 + [len(SHIFT)]

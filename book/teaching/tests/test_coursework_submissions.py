@@ -76,10 +76,10 @@ def test_of_several_attempts_the_last_counts_and_it_is_said(tmp_path):
     (found,) = collect(path)
     assert found.files == (("other.py", b"other"), ("week1-2.ipynb", b"third"))
     assert found.late is True
-    assert "the last, week1-2.ipynb, counts" in found.problems[-1]
+    assert "the last, “week1-2.ipynb”, counts" in found.problems[-1]
     (found,) = collect(archive(tmp_path / "all.zip", ("a/w.py", b"1"), ("a/w.py", b"2")))
     assert found.files == (("w.py", b"2"),)
-    assert "w.py twice" in found.problems[0]
+    assert "“w.py” twice" in found.problems[0]
 
 
 LINK = zipfile.ZipInfo("eve/w.py")
@@ -94,7 +94,7 @@ HOSTILE = {
     "a bomb": (("eve/w.py", b"0" * 3_000_000), "eve", "looks like a zip bomb"),
     "a zip inside": ("eve/w.zip", "eve", "is an archive inside"),
     "a document": ("eve/w.pdf", "eve", "is neither a notebook"),
-    "a name that turns around": ("eve/\u202eyp.w.exe", "eve", "?yp.w.exe is neither"),
+    "a name that turns around": ("eve/\u202eyp.w.exe", "eve", "?yp.w.exe” is neither"),
 }
 
 
@@ -173,7 +173,7 @@ def test_a_folder_with_links_odd_names_and_a_large_file_of_a_class_or_of_one(tmp
     for student in ("eve", "mallory", "pipe"):
         assert "is a link or a device" in found[student].problems[0]
     assert found["ren�"].files
-    assert found["large"].problems == ("large.py has 40 MB, more than 32 MB; it was left out",)
+    assert found["large"].problems == ("“large.py” has 40 MB, more than 32 MB; it was left out",)
 
 
 def under(roster: list[dict[str, str]], *names) -> list[Submission]:

@@ -364,7 +364,7 @@ SAID = [
     ("double", lambda x: np.multiply(2, x, out=x), "changes its own input (argument 1)"),
     ("ends", lambda x: (min(x), max(x), x.append(x))[:2], "changes its own input (argument 1)"),
     ("double", lambda x: None, "returned None: is a `return` missing?"),
-    ("double", lambda x: (2 * v for v in x), "got a thing of type generator"),
+    ("double", lambda x: (2 * v for v in x), "got a thing of type “generator”"),
     ("double", np.array([2.0]), 'expected the function itself: check("double", double)'),
     ("double", overrun, "raised IndexError: index 17 is … "
      f"(line {overrun.__code__.co_firstlineno + 2}: `return y[17]`)"),

@@ -182,7 +182,7 @@ class _Grader:
     ) -> _Job:
         if tests.item.personal and submission.outside:
             says = "not marked: the roster has no such student, so nobody knows these numbers"
-            return _Job(tests, mark=tests.mark("error", verdict=says, slip="not in the roster"))
+            return _Job(tests, mark=tests.mark("error", verdict=says, slip=says))
         try:
             task = tests.task(submission.student)
             exercise = task.exercise
@@ -213,7 +213,7 @@ class _Grader:
             except Exception as error:  # the grader's own fault: it must not stop the others
                 marks.append(failed(job.tests, error))
         errors = [begun.error] if begun.error else []
-        errors += [f"{m.name}: {m.verdict}" for m in marks if m.state == "error"]
+        errors += [f"{m.name}: {m.slip or m.verdict}" for m in marks if m.state == "error"]
         return Grade(
             student=begun.submission.student,
             marks=tuple(marks),

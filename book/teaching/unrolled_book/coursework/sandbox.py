@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import Any
 
 from unrolled_book.coursework import sandbox_files, syscalls
-from unrolled_book.coursework.handed_in import Result, read_result
+from unrolled_book.coursework.handed_in import Asked, Result, read_result
 from unrolled_book.coursework.watch import Limits, Watch
 from unrolled_book.exercises.engine import travel
 from unrolled_book.exercises.engine.running import prints
@@ -135,13 +135,14 @@ class Sandbox:
         packages = list(sandbox_files.NUMBERS)
         packages += (["regex"] if library else []) + (list(sandbox_files.TORCH) if torch else [])
         before = [prints(decode(args)) for args in ([[]] if is_value else arguments)]
+        asked = Asked(name, program, before)
         start = partial(self._started, packages, library)
         if re.search(r"(?m)^apart = True\b", use_source):
-            return _run_apart(start, self.parts, request, limits, before)
+            return _run_apart(start, self.parts, request, limits, asked)
         with start(limits) as watch:
             watch.begin(self.parts)
             data, problem = watch.end(_line(request))
-        return read_result(data, before, problem, watch.seconds, float(limits.cpu_seconds))
+        return read_result(data, asked, problem, watch.seconds, float(limits.cpu_seconds))
 
     @contextmanager
     def _started(
@@ -245,7 +246,7 @@ def _run_apart(
     parts: str,
     request: dict[str, Any],
     limits: Limits,
-    before: list[list[str]],
+    asked: Asked,
 ) -> Result:
     """The answer in one sandbox, `use` in another, and pipes between them."""
     of_use = request | {"program": None}
@@ -270,8 +271,8 @@ def _run_apart(
             said, cause = its_end.result()
         seconds = answering.seconds + using.seconds
         if problem and (cause or problem.startswith("the answer ended")):  # the other side did
-            problem = read_result(said, [[]], cause, 0.0, 0.0).problem
-        return read_result(data, before, problem, seconds, most)
+            problem = read_result(said, replace(asked, before=[[]]), cause, 0.0, 0.0).problem
+        return read_result(data, asked, problem, seconds, most)
 
 
 def _line(request: dict[str, Any]) -> bytes:

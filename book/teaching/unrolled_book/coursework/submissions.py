@@ -25,6 +25,8 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
+from unrolled_book.exercises.engine.compare import quoted
+
 ENDINGS = (".ipynb", ".py", ".json")
 _FILE_BYTES = 32_000_000  # of one file; a notebook with many pictures has 5 million
 _STUDENT_BYTES = 64_000_000
@@ -323,7 +325,7 @@ def _sorted_out(
                 sizes[place.student] = sizes.get(place.student, 0) + len(body)
                 mine.append((place, body))
         if problem:
-            said.append(f"{_shown(member.path)} {problem}; it was left out")
+            said.append(f"{quoted(member.path, 120)} {problem}; it was left out")
     return [_submission(student, found[student], problems[student]) for student in sorted(found)]
 
 
@@ -398,8 +400,9 @@ def _submission(student: str, files: list[tuple[_Place, bytes]], said: list[str]
         stem = _stem(place)
         if stem in last:
             old = last.pop(stem)[0].file
-            names = f"{old} and {place.file}" if old != place.file else f"{old} twice"
-            problems.append(f"handed in several times ({names}); the last, {place.file}, counts")
+            old, new = quoted(old, 60), quoted(place.file, 60)
+            names = f"{old} and {new}" if old != new else f"{old} twice"
+            problems.append(f"handed in several times ({names}); the last, {new}, counts")
         last[stem] = (place, body)
     if len(problems) > _MOST_PROBLEMS:
         problems[_MOST_PROBLEMS:] = [

@@ -6,7 +6,7 @@ an answer that takes it over learns only its own arguments, and what it hands ou
 
 Both pipes carry JSON, a document to a line. In: the limits, and when the first byte `READY` has
 gone out, the program, the answer's name and the encoded arguments. Out: that byte, an outcome for
-each call or {"stopped": sentence}, and last {"seconds": 0.1}.
+each call or {"stopped": what}, and last {"seconds": 0.1}.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from __future__ import annotations
 import builtins
 import importlib.util
 import json
-import linecache
 import os
 import random
 import resource
@@ -110,22 +109,20 @@ def _mapped_bytes() -> int:
 
 
 class _Stop(Exception):
-    """What keeps the program from being an answer, in a sentence."""
+    """The program is no answer: the name of the type of what it defines, or None for nothing."""
 
 
 def _defined(request: dict[str, Any]) -> Any:
     """What the program says that the answer is."""
     name, source = request["name"], request["program"]
-    linecache.cache[_FILE] = (len(source), None, source.splitlines(keepends=True), _FILE)
     module = types.ModuleType("__main__")
     sys.modules["__main__"] = module  # where a dataclass looks for itself
     exec(compile(source, _FILE, "exec"), vars(module))
     if name not in vars(module):
-        raise _Stop(f"the program defines no `{name}`")
+        raise _Stop(None)
     answer = vars(module)[name]
     if not (request["is_value"] or answer is Ellipsis or callable(answer)):
-        kind = type(answer).__name__
-        raise _Stop(f"`{name}` is a thing of type {kind}, not a function or a class")
+        raise _Stop(type(answer).__name__)
     return answer
 
 
@@ -173,12 +170,11 @@ def _described(error: BaseException, answer: Any, file: str | None = None) -> di
         return {"type": type(error).__name__, "message": "", "line": None, "text": ""}
 
 
-def _stopped(error: BaseException) -> str:
+def _stopped(error: BaseException) -> Any:
+    """A type's name or None, as in `_Stop`; or the error, with the line of the program."""
     if type(error) is _Stop:
-        return str(error)
+        return error.args[0]
     said = _described(error, None, _FILE)
-    message, line, text = said["message"], said["line"], said["text"]
     if isinstance(error, SyntaxError) and error.filename == _FILE:
-        message, line, text = error.msg, error.lineno, (error.text or "").strip()
-    where = f" (line {line}: `{text}`)" if line else ""
-    return f"the program stops with {said['type']}: {message}{where}"
+        said |= {"message": error.msg, "line": error.lineno}
+    return said
