@@ -286,3 +286,43 @@ def test_code_beyond_the_limit_is_left_out_before_it_is_parsed(parsed):
     assert not parsed
     with pytest.raises(ValueError, match=f"the file {says}"):
         answers.program("shift")
+
+
+AS_A_SCRIPT = """
+import functools
+import sys
+
+sys.setrecursionlimit(9_000)
+
+if __name__ == "__main__":
+    step = 3
+
+    @functools.cache
+    def shift(text,
+              more=0):
+        if more == 2_000:
+            return step
+        return shift(text, more + 1)
+
+    print(shift("a"), undefined_name)
+"""
+
+
+def test_an_answer_that_stands_in_a_script_s_main_is_found_with_its_settings():
+    program = take("w.py", AS_A_SCRIPT.encode()).program("shift")
+    assert "undefined_name" not in program
+    names = {"__name__": "<answer>"}
+    limit = sys.getrecursionlimit()
+    try:
+        exec(program, names)
+        assert names["shift"]("x") == 3
+        assert sys.getrecursionlimit() == 9_000
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def test_cells_beyond_the_limit_are_not_left_out_in_silence():
+    answers = take("w.ipynb", notebook(SHIFT, *["x = 1"] * 5_000))
+    assert answers.problems == (
+        "“w.ipynb” has 5,001 cells; those after the first 5,000 were left out",
+    )

@@ -108,6 +108,43 @@ def test_a_hostile_member_is_a_problem_of_its_student_alone(tmp_path, kind):
     assert os.listdir(tmp_path) == ["all.zip"]
 
 
+IMPOSTORS = {  # what lies beside another file of the platform, and whose it is
+    "Canvas, like Moodle": (
+        "li_55_901_w.py",
+        "eve_66_902_ana_11_assignsubmission_file_w.py",
+        "eve_66",
+    ),
+    "Canvas, like Canvas": ("li_55_901_w.py", "eve_66_902_ana_11_903_w.py", "eve_66"),
+    "Moodle, like Moodle": (
+        "Li_55_assignsubmission_file_w.py",
+        "Eve_66_assignsubmission_file_Ana_11_assignsubmission_file_w.py",
+        "Eve_66",
+    ),
+    "Moodle, like Canvas": (
+        "Li_55_assignsubmission_file_w.py",
+        "ana_11_66_assignsubmission_file_w.py",
+        "ana_11_66",
+    ),
+    "Moodle, in folders": (
+        "Li_55_assignsubmission_file_/w.py",
+        "Eve_66_assignsubmission_file_/Ana_11_assignsubmission_file_w.py",
+        "Eve_66",
+    ),
+    "either, alone": ("eve_66_902_ana_11_assignsubmission_file_w.py", "", "nobody"),
+}
+
+
+@pytest.mark.parametrize("kind", IMPOSTORS)
+def test_a_file_named_like_another_student_s_is_not_theirs(tmp_path, kind):
+    *files, student = IMPOSTORS[kind]
+    found = by_student(archive(tmp_path / "all.zip", *filter(None, files)))
+    assert student in found
+    assert len(found) == len(list(filter(None, files)))
+    roster = [{"student": "ana", "number": "11"}, {"student": "eve", "number": "66"}]
+    by_id = {each.student: each for each in named(list(found.values()), roster)}
+    assert not by_id["ana"].files
+
+
 DAMAGE = {  # the bytes from an offset on, in the file's data or its entry in the table of contents
     "encrypted": ("entry", 8, b"\x01", "is encrypted"),
     "damaged": ("data", 100, b"oops", "cannot be unpacked"),

@@ -81,6 +81,10 @@ class Answers:
             raise ValueError(self._missing(name))
         return needed([*StatementReader().statements(given), *statements], name)
 
+    def text_of(self, name: str) -> str:
+        """The last statement at the top level that binds the name; "" where there is none."""
+        return next((s.text for s in reversed(self._statements) if name in s.binds), "")
+
     def notes(self, name: str) -> list[str]:
         """What the student should know of how the answer was found."""
         name = name.rpartition("/")[2]
@@ -135,14 +139,15 @@ def _text(name: str, body: bytes) -> tuple[str, list[str]]:
         raise ValueError(
             f"{quoted(name, 60)} is no text; a notebook (.ipynb) or Python (.py) is expected"
         )
-    text = _decode(body)
+    text = decoded(body)
     problems = []
     if "\0" in text:
         problems.append(f"{quoted(name, 60)} holds null bytes; they were left out")
     return _lines_ended(text.lstrip("\ufeff")), problems
 
 
-def _decode(body: bytes) -> str:
+def decoded(body: bytes) -> str:
+    """The text of a file, in whatever encoding it is."""
     for mark, encoding in _BOMS:
         if body.startswith(mark):
             return body.decode(encoding, errors="replace")
@@ -186,6 +191,9 @@ def _from_export(name: str, found: dict[str, Any], problems: list[str]) -> Answe
         source = answer.get("source") if isinstance(answer, dict) else None
         if isinstance(source, str) and source.strip():
             sources[str(key)] = _lines_ended(source)
+    if len(answers) > _MOST_CELLS:
+        left_out = f"the answers after the first {_MOST_CELLS:,} were left out"
+        problems = [*problems, f"{quoted(name, 60)} has {len(answers):,} answers; {left_out}"]
     read, lost = _read(sources, lambda key: f"the answer {quoted(key, 60)}")
     short = tuple((key.rpartition("/")[2], reason) for key, reason in lost.items())
     return Answers(name, (*problems, *_told(lost)), "export", (), short, read)
@@ -197,14 +205,12 @@ def _lines_ended(source: str) -> str:
 
 
 def _from_notebook(name: str, found: dict[str, Any], problems: list[str]) -> Answers:
-    cells = found.get("cells")
-    if not isinstance(cells, list):  # nbformat 3 has sheets
-        sheets = found.get("worksheets")
-        sheets = [s for s in sheets if isinstance(s, dict)] if isinstance(sheets, list) else []
-        lists = [s["cells"] for s in sheets if isinstance(s.get("cells"), list)]
-        if not lists:
-            raise ValueError(f"{quoted(name, 60)} is JSON, but not a notebook: it has no cells")
-        cells = [cell for each in lists for cell in each]
+    cells = cells_of(found)
+    if cells is None:
+        raise ValueError(f"{quoted(name, 60)} is JSON, but not a notebook: it has no cells")
+    if len(cells) > _MOST_CELLS:
+        left_out = f"those after the first {_MOST_CELLS:,} were left out"
+        problems = [*problems, f"{quoted(name, 60)} has {len(cells):,} cells; {left_out}"]
     sources = {}
     for i, cell in enumerate(cells[:_MOST_CELLS], 1):
         if isinstance(cell, dict) and cell.get("cell_type") == "code":
@@ -214,6 +220,16 @@ def _from_notebook(name: str, found: dict[str, Any], problems: list[str]) -> Ans
             if isinstance(source, str):
                 sources[f"cell {i}"] = _lines_ended(source)
     return _from_cells(name, "notebook", sources, problems)
+
+
+def cells_of(notebook: dict[str, Any]) -> list[Any] | None:
+    """The cells of a notebook's JSON, or None where it has none; nbformat 3 has sheets."""
+    if isinstance(notebook.get("cells"), list):
+        return notebook["cells"]
+    sheets = notebook.get("worksheets")
+    sheets = [s for s in sheets if isinstance(s, dict)] if isinstance(sheets, list) else []
+    lists = [s["cells"] for s in sheets if isinstance(s.get("cells"), list)]
+    return [cell for each in lists for cell in each] if lists else None
 
 
 def _from_python(name: str, text: str, problems: list[str]) -> Answers:

@@ -11,7 +11,6 @@ student, in a sentence, and never stops the others.
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 import stat
@@ -25,6 +24,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
+from unrolled_book.coursework import tables
 from unrolled_book.exercises.engine.compare import quoted
 
 ENDINGS = (".ipynb", ".py", ".json")
@@ -87,20 +87,16 @@ def read_times(path: str | Path) -> dict[str, datetime]:
 
     Raises ValueError for a missing column and for a time that is no ISO time with its zone.
     """
-    with Path(path).open(encoding="utf-8-sig", newline="") as file:
-        rows = list(csv.DictReader(file))
-    if not rows or not {"student", "time"} <= rows[0].keys():
-        raise ValueError(f"{path}: expected a CSV file with the columns student and time")
     times = {}
-    for i, row in enumerate(rows, 2):
+    for i, row in tables.read(path, ("student", "time")):
         try:
-            time = datetime.fromisoformat((row["time"] or "").strip())
+            time = datetime.fromisoformat(row["time"].strip())
         except ValueError:
             time = None
         if time is None or time.tzinfo is None:
             expected = "expected a time with its zone, 2026-10-09T23:59:00+02:00"
             raise ValueError(f"{path}, line {i}: got {row['time']!r}; {expected}")
-        times[(row["student"] or "").strip()] = time
+        times[row["student"].strip()] = time
     return times
 
 
@@ -184,11 +180,7 @@ def read_roster(path: str | Path) -> list[dict[str, str]]:
 
     Raises ValueError for a file without it, and for a student who stands in it twice.
     """
-    with Path(path).open(encoding="utf-8-sig", newline="") as file:
-        rows = [
-            {k: v for k, v in row.items() if isinstance(k, str) and isinstance(v, str)}
-            for row in csv.DictReader(file)
-        ]
+    rows = [row for _, row in tables.read(path, ("student",))]
     if not rows or not all(row.get("student", "").strip() for row in rows):
         raise ValueError(f"{path}: expected a CSV file with a column student, filled in every line")
     students = [_key(row["student"]) for row in rows]
@@ -302,11 +294,12 @@ def _sorted_out(
     """The submissions by student; all of it that of one student, where there is one."""
     members = [m for m in members if not _is_ignored(m.path)]
     top = _common_top([m.path for m in members], title)
+    platform = _platform((m.path for m in members), top)
     found: dict[str, list[tuple[_Place, bytes]]] = {} if student is None else {student: []}
     problems: dict[str, list[str]] = {} if student is None else {student: []}
     total, sizes = 0, dict.fromkeys(found, 0)
     for member in members:
-        place = _place(member.path, top)
+        place = _place(member.path, top, platform)
         if student is not None:
             place = _Place(student, member.path.rpartition("/")[2])
         mine = found.setdefault(place.student, [])
@@ -359,18 +352,37 @@ def _common_top(paths: list[str], title: str) -> str:
     return top + "/" if about or several or by_platform else ""
 
 
-def _place(path: str, top: str) -> _Place:
+def _platform(paths: Iterable[str], top: str) -> str:
+    """Whose names the files without a folder have: "canvas", "moodle", or "" where all fit both."""
+    kinds = set()
+    for path in paths:
+        name = path.replace("\\", "/").removeprefix(top)
+        canvas, moodle = _CANVAS.fullmatch(name), _MOODLE.match(name)
+        if "/" not in name and bool(canvas) != bool(moodle):
+            kinds.add("canvas" if canvas else "moodle")
+    return kinds.pop() if len(kinds) == 1 else ""
+
+
+def _place(path: str, top: str, platform: str = "") -> _Place:
+    """Whose file it is. A part of its name is the student's own choice, and may look like another
+    platform's name of another student: the platform is the same for all, and where nothing tells
+    it, such a file is nobody's.
+    """
     path = path.replace("\\", "/").removeprefix(top)
     parts = [part for part in path.split("/") if part not in ("", ".", "..")] or ["nobody"]
     last = parts[-1]
-    for part in parts[:-1] or parts:  # a file in a folder is named by the student
+    canvas = _CANVAS.fullmatch(last) if len(parts) == 1 else None
+    if canvas and platform != "canvas" and _MOODLE.match(last):
+        if not platform:
+            return _Place("nobody", last, note="may be Canvas's or Moodle's, so it is nobody's")
+        canvas = None
+    for part in () if canvas else parts[:-1] or parts:  # a file in a folder is named by the student
         moodle = _MOODLE.match(part)
         if moodle:
             rest = part[moodle.end() :]
             file = rest if part == last and rest else last
             note = "is a text typed into Moodle" if moodle["kind"] == "onlinetext" else ""
             return _Place(moodle["student"], file, None, 0, note)
-    canvas = _CANVAS.fullmatch(last) if len(parts) == 1 else None
     if canvas:
         student = f"{canvas['name']}_{canvas['user']}"
         return _Place(student, canvas["file"], bool(canvas["late"]), int(canvas["counter"]))
