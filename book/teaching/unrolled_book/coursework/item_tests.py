@@ -52,6 +52,7 @@ class ItemTests:
     item: Item
     exercise: Exercise = field(init=False)
     shared: Task | None = None
+    own_tasks: dict[str, Task] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         self.exercise = self.syllabus.exercise(self.item)
@@ -60,8 +61,10 @@ class ItemTests:
     def task(self, student: str) -> Task:
         seed = self.syllabus.seed_of(self.item)
         if self.item.personal:
-            mine = self.syllabus.personal_seed(self.item, student)
-            return _task(own(self.exercise, mine), seed)
+            if student not in self.own_tasks:
+                mine = self.syllabus.personal_seed(self.item, student)
+                self.own_tasks[student] = _task(own(self.exercise, mine), seed)
+            return self.own_tasks[student]
         if self.shared is None:
             self.shared = _task(self.exercise, seed)
         return self.shared

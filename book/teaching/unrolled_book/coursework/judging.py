@@ -9,8 +9,10 @@ from typing import Any
 from unrolled_book.coursework.item_tests import ItemTests, Task
 from unrolled_book.coursework.marks import Mark
 from unrolled_book.exercises.engine import Call, marking
+from unrolled_book.exercises.engine.compare import difference
 from unrolled_book.exercises.engine.marking import Report
 from unrolled_book.exercises.engine.running import Outcome
+from unrolled_book.exercises.engine.wire import decode
 
 _MOST_LINES, _LONGEST_LINE = 24, 300  # of a report: an answer may hand out megabytes
 # Of an outcome as JSON, beyond twenty times what the right one has: characters, and numbers, which
@@ -85,6 +87,15 @@ def _in_words(
         slip="" if full else [*said.causes, problem or raised][0],
         **parts,
     )
+
+
+def fits(task: Task, outcomes: list[Outcome]) -> bool:
+    """Whether a value is right for a task of somebody else's."""
+    got, right = outcomes[0].get("value"), task.exercise.solution
+    try:
+        return difference(decode(got), right, task.exercise.tolerance, by_hand=True) is None
+    except Exception:  # a value that was made to break what reads it
+        return False
 
 
 def failed(tests: ItemTests, error: BaseException) -> Mark:
