@@ -36,8 +36,7 @@ NAMES = {
     "lopezana_LATE_12345_678910_week1-2.ipynb": ("lopezana_12345", "week1-2.ipynb", True),
     f"Ana López{MOODLE}/week1.ipynb": ("Ana López_1234567", "week1.ipynb", None),
     f"Ana López{MOODLE}week1.ipynb": ("Ana López_1234567", "week1.ipynb", None),
-    # A file may be named after somebody else: it stays with the student who handed it in.
-    f"Eve_111_assignsubmission_file_{ANOTHERS}": ("Eve_111", ANOTHERS, None),
+    # A file may be named after somebody else: in a folder it stays with who handed it in.
     f"eve/{ANOTHERS}": ("eve", ANOTHERS, None),
     "ana/week1.ipynb": ("ana", "week1.ipynb", None),
     "ana/work/week1.ipynb": ("ana", "week1.ipynb", None),
@@ -118,7 +117,12 @@ IMPOSTORS = {  # what lies beside another file of the platform, and whose it is
     "Moodle, like Moodle": (
         "Li_55_assignsubmission_file_w.py",
         "Eve_66_assignsubmission_file_Ana_11_assignsubmission_file_w.py",
-        "Eve_66",
+        "nobody",
+    ),
+    "Moodle, a name like Moodle": (
+        "Li_55_assignsubmission_file_/w.py",
+        "Ana_11_assignsubmission_file_ _66_assignsubmission_file_/w.py",
+        "Ana_11_assignsubmission_file_ _66",
     ),
     "Moodle, like Canvas": (
         "Li_55_assignsubmission_file_w.py",

@@ -233,13 +233,16 @@ class _Grader:
         """The tasks that are answered in words."""
         return list(written.tasks(replace(self.syllabus, weeks=(self.week,))))
 
-    def _look_at(self, job: _Job, mark: Mark) -> tuple[str, ...]:
+    def _look_at(self, job: _Job, mark: Mark, student: str) -> tuple[str, ...]:
         """A flag where a personal result is another's."""
         if not job.tests.item.personal or mark.state not in ("wrong", "partly"):
             return ()
         outcomes = job.future.result().outcomes
-        others = [s for s in self.students if job.task is not job.tests.task(s)]
-        return whose_numbers([s for s in others if fits(job.tests.task(s), outcomes)])
+        others = (s for s in self.students if plain(s) != plain(student))
+        try:
+            return whose_numbers([s for s in others if fits(job.tests.task(s), outcomes)])
+        except Exception:  # a task that cannot be made is said where that student is graded
+            return ()
 
     def end(self, begun: _Begun) -> Grade:
         """Wait for the student's answers, and judge them."""
@@ -247,11 +250,11 @@ class _Grader:
         for job in begun.jobs:
             try:
                 said = job.mark or judged(job.tests, job.task, job.future.result(), job.notes)
-                marks.append(said)
                 if job.future and said.state != "unwritten" and not job.task.exercise.is_value:
                     found = sign(job.program, job.task.exercise.starter)
                     signs += [(said.name, found)] if found else []
-                flags += self._look_at(job, said) if job.future else ()
+                flags += self._look_at(job, said, begun.submission.student) if job.future else ()
+                marks.append(said)
             except Exception as error:  # the grader's own fault: it must not stop the others
                 marks.append(failed(job.tests, error))
         errors = [begun.error] if begun.error else []

@@ -91,9 +91,10 @@ def _in_words(
 
 def fits(task: Task, outcomes: list[Outcome]) -> bool:
     """Whether a value is right for a task of somebody else's."""
-    got, right = outcomes[0].get("value"), task.exercise.solution
+    right = task.exercise.solution
     try:
-        return difference(decode(got), right, task.exercise.tolerance, by_hand=True) is None
+        got = decode(_of_a_size(outcomes[0], task.expected[0])["value"])
+        return difference(got, right, task.exercise.tolerance, by_hand=True) is None
     except Exception:  # a value that was made to break what reads it
         return False
 

@@ -39,6 +39,7 @@ _CANVAS = re.compile(
     r"(?P<name>[^_/]+)_(?P<late>LATE_)?(?P<user>\d{2,12})_(?P<counter>\d{3,12})_(?P<file>[^/]+)"
 )
 _MOODLE = re.compile(r"(?P<student>[^/]+?_\d+)_assignsubmission_(?P<kind>file|onlinetext)_?")
+_MOODLE_MARK = re.compile(r"(?P<number>_\d+)_assignsubmission_(?:file|onlinetext)")
 _AGAIN = re.compile(r"(?P<stem>.+?)(?:-(?P<n>\d{1,3}))?(?P<ending>\.\w+)")
 _IGNORED = ("__MACOSX", ".DS_Store", ".ipynb_checkpoints", "Thumbs.db", "desktop.ini", ".git")
 
@@ -378,6 +379,11 @@ def _place(path: str, top: str, platform: str = "") -> _Place:
         canvas = None
     for part in () if canvas else parts[:-1] or parts:  # a file in a folder is named by the student
         moodle = _MOODLE.match(part)
+        marks = list(_MOODLE_MARK.finditer(part)) if moodle else []
+        if len(marks) > 1 and part == last:  # in the student's name or the file's: both are chosen
+            return _Place("nobody", last, note="may be of two students, so it is nobody's")
+        if len(marks) > 1:
+            return _Place(part[: marks[-1].end("number")], last)
         if moodle:
             rest = part[moodle.end() :]
             file = rest if part == last and rest else last

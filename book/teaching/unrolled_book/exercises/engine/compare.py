@@ -78,7 +78,7 @@ def difference(
 def name_key(key: Any) -> str:
     """A key of a dict, in short."""
     shown = repr(key)
-    return f"the key {shown if len(shown) <= 60 else shown[:60] + '…'}"
+    return f"the key {shown if len(shown) <= 60 else quoted(shown, 60)}"
 
 
 def describe_type(value: Any) -> str:
