@@ -320,7 +320,7 @@ def _is_rounded(x: float, e: float) -> bool:
 def _short(value: Any, digits: int = 4) -> str:
     if isinstance(value, np.generic):
         value = value.item()
-    if isinstance(value, str):
+    if isinstance(value, str) and not _FRACTION.fullmatch(value.replace("−", "-")[:_LONGEST]):
         return quoted(value, 40)
     text = f"{value:.{digits}g}" if isinstance(value, float) else str(value)
     return text if len(text) <= _LONGEST else f"{text[:20]}… ({len(text)} characters)"
