@@ -214,7 +214,7 @@ LISTS = {
     "a way out": (personal.read_roster, "student\n../up\n", r"'\.\./up'; expected letters"),
     "twice": (personal.read_roster, "student\nada\nAda\n", "'ada' stands more than once"),
     "a blank id": (personal.read_roster, "student\n\n ,\n", "and a line for each"),
-    "an id of signs": (personal.read_roster, "student\nmüller\n_x\n", "the id '_x'; expected letters"),
+    "an id of signs": (personal.read_roster, "student\nmüller\n_x\n", "'_x'; expected letters"),
     "grading, no ids": (submissions.read_roster, "name\nana\n", "has no column student"),
     "grading, twice": (submissions.read_roster, "student\nana\nAna\n", "'ana' stands more than"),
     "grading, a blank id": (submissions.read_roster, "student,x\n,1\n", "filled in every line"),
