@@ -196,7 +196,7 @@ def test_what_an_answer_says_is_quoted_and_cut():
         (Unknown("float, and right. " * 9), 1.0, "got a thing of type “float, and right. "),
         (["right " * 90], np.array([["x"]]), "got a list of 1"),
         (np.array(["right " * 90]), np.array(["x"]), "differs at 0: “right right "),
-        ({"right " * 90: 1}, {"a": 1}, "a key is missing; the key 'right "),
+        ({"right " * 90: 1}, {"a": 1}, "a key is missing; the key “'right "),
     ]:
         said = report_on([returned(got)], right).lines[-1]
         assert said.startswith(begins)
