@@ -78,18 +78,18 @@ def test_the_answer_is_found_in_a_file_of_every_kind(kind):
 
 EXPORT = b'{"format": "unrolled-answers"}'
 NONE = {
-    "broken JSON": ("w.ipynb", notebook(SHIFT)[:-9], "w.ipynb is broken: its JSON"),
-    "JSON nested too deep": ("w.ipynb", b'{"cells": ' + b"[" * 100_000, "w.ipynb is broken"),
+    "broken JSON": ("w.ipynb", notebook(SHIFT)[:-9], "“w.ipynb” is broken: its JSON"),
+    "JSON nested too deep": ("w.ipynb", b'{"cells": ' + b"[" * 100_000, "“w.ipynb” is broken"),
     "JSON that is no notebook": ("w.ipynb", b'{"a": 1}', "it has no cells"),
-    "an empty notebook": ("w.ipynb", b"", "w.ipynb is empty"),
-    "text called .ipynb": ("w.ipynb", SHIFT.encode(), "w.ipynb begins with 'def shift"),
-    "a zip file": ("w.ipynb", b"PK\x03\x04", "w.ipynb is no text"),
-    "another version": ("a.json", EXPORT[:-1] + b', "version": 9}', "version 9; expected 1"),
+    "an empty notebook": ("w.ipynb", b"", "“w.ipynb” is empty"),
+    "text called .ipynb": ("w.ipynb", SHIFT.encode(), "“w.ipynb” begins with 'def shift"),
+    "a zip file": ("w.ipynb", b"PK\x03\x04", "“w.ipynb” is no text"),
+    "another version": ("a.json", EXPORT[:-1] + b', "version": 9}', "version “9”; expected 1"),
     "an export without answers": ("a.json", EXPORT, "without answers"),
     "an export with an error": (
         "a.json",
         export(shift="shift = {"),
-        "rule/shift` was left",
+        "rule/shift” was left",
     ),
     "misspelt": ("w.py", b"def shfit(x): pass", "the file defines no `shift`; it defines `shfit`"),
     "others alone": ("w.py", b"x = 1\ndef left(): pass", "no `shift`; it defines `left`"),
@@ -275,7 +275,7 @@ def test_code_beyond_the_limit_is_left_out_before_it_is_parsed(parsed):
     big = "x = '" + "1" * 90_000 + "'"
     says = "was left out: at most 400,000 characters of code are read of a file"
     exported = export(**{f"x{i}": big for i in range(9)}, shift=SHIFT)
-    files = {"cell 5": notebook(*[big] * 10, SHIFT), "the answer `c01_chain_rule/x4`": exported}
+    files = {"cell 5": notebook(*[big] * 10, SHIFT), "the answer “c01_chain_rule/x4”": exported}
     for first, body in files.items():
         answers = take("w.ipynb", body)
         assert parsed == [len(big)] * 4 + [len(SHIFT)]
@@ -286,3 +286,43 @@ def test_code_beyond_the_limit_is_left_out_before_it_is_parsed(parsed):
     assert not parsed
     with pytest.raises(ValueError, match=f"the file {says}"):
         answers.program("shift")
+
+
+AS_A_SCRIPT = """
+import functools
+import sys
+
+sys.setrecursionlimit(9_000)
+
+if __name__ == "__main__":
+    step = 3
+
+    @functools.cache
+    def shift(text,
+              more=0):
+        if more == 2_000:
+            return step
+        return shift(text, more + 1)
+
+    print(shift("a"), undefined_name)
+"""
+
+
+def test_an_answer_that_stands_in_a_script_s_main_is_found_with_its_settings():
+    program = take("w.py", AS_A_SCRIPT.encode()).program("shift")
+    assert "undefined_name" not in program
+    names = {"__name__": "<answer>"}
+    limit = sys.getrecursionlimit()
+    try:
+        exec(program, names)
+        assert names["shift"]("x") == 3
+        assert sys.getrecursionlimit() == 9_000
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def test_cells_beyond_the_limit_are_not_left_out_in_silence():
+    answers = take("w.ipynb", notebook(SHIFT, *["x = 1"] * 5_000))
+    assert answers.problems == (
+        "“w.ipynb” has 5,001 cells; those after the first 5,000 were left out",
+    )

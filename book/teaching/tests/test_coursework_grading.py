@@ -17,6 +17,7 @@ import pytest
 from unrolled_book import exercises
 from unrolled_book.coursework import feedback, gradescope, report, sandbox
 from unrolled_book.coursework.__main__ import main
+from unrolled_book.coursework.editions import secret_mark
 from unrolled_book.coursework.grading import grade
 from unrolled_book.coursework.marks import Grade, Mark, cell, file_name, table
 from unrolled_book.coursework.personal import own
@@ -192,11 +193,11 @@ def test_answers_of_every_kind_get_their_mark_and_points(week1):
 
 
 def test_an_answer_is_taken_from_the_week_s_notebook_or_where_that_has_lost_it_from_another(week1):
-    note = "taken from week1.ipynb; scratch.ipynb defines it, too"
+    note = "taken from “week1.ipynb”; “scratch.ipynb” defines it, too"
     found, lost = week1[0], week1[0]["lost"]
     assert found["order"].marks[0].notes == found["other order"].marks[0].notes == (note,)
     assert found["order"].marks == found["other order"].marks
-    assert (lost.marks[0].points, lost.marks[0].notes) == (2, ("taken from old.py",))
+    assert (lost.marks[0].points, lost.marks[0].notes) == (2, ("taken from “old.py”",))
     assert "cell 1 was left out" in lost.problems[0]
 
 
@@ -207,7 +208,7 @@ def test_a_crash_a_broken_page_or_megabytes_of_one_student_never_stop_the_others
     assert (bool(rows["crash"]), bool(rows["cem"]), rows["ana"]) == (True, True, "")
     _, roads, bits = found["large"].marks
     assert len(roads.lines) <= 25
-    assert "got a thing of type list of 0.3 MB" in bits.lines[1]
+    assert "got a thing of type “list of 0.3 MB”" in bits.lines[1]
     assert (out / "feedback" / "large.html").stat().st_size < 40_000
 
 
@@ -216,7 +217,8 @@ def test_nothing_of_a_student_s_is_markup_and_no_page_holds_an_expected_value(we
     (eve,), (path,) = (out / "feedback").glob("Eve*.html"), (out / "feedback").glob("Eve*.md")
     for page in (eve, out / "report.html", out / "feedback" / "crash.html"):
         text = page.read_text()
-        assert "alert(1)" in text or "fire" in text
+        assert "alert(1)" in text or "by no fault of the answer" in text
+        assert ("fire" in text) == (page.name == "report.html")  # the teacher's
         assert "default-src 'none'" in text
         assert not re.search("[\u202e\x1b\x07]", text + path.read_text())
         assert not re.search(r"<(script|img|b)\b|<[^<>]*\son\w+=", text)
@@ -256,6 +258,63 @@ def test_personal_tasks_are_each_student_s_own_and_nobody_s_outside_the_roster(s
     assert (ana.marks[0].state, eve.marks[0].state) == ("right", "error")
     assert bob.marks[0].points < ana.marks[0].points
     assert "the roster has no such student" in eve.error
+    assert (ana.flags, eve.flags) == ((), ())
+    assert bob.flags == ("a personal result is wrong here and right for ana",)
+    assert "right for ana" in read(tmp_path / "grades.csv")[1]["look at"]
+    assert "right for ana" in (tmp_path / "report.html").read_text()
+    for path in (tmp_path / "feedback" / "bob.md", tmp_path / "results" / "bob.json"):
+        assert "right for ana" not in path.read_text()  # it is for the teacher
+
+
+THOUGHTS = "".join(f"    # thought number {i}\n" for i in range(20))
+LONG = RIGHT["bits_per_byte"].replace("    return", f"{THOUGHTS}    return", 1)
+
+
+def test_a_notebook_of_another_s_name_and_texts_of_two_are_for_the_teacher_to_see(
+    syllabus, tmp_path
+):
+    texts = [LONG, LONG, RIGHT["bits_per_byte"], RIGHT["bits_per_byte"]]
+    says = ['STUDENT = "ana_11"', "STUDENT = 'Ana'", "STUDENT = nobody", "STUDENT = ''"]
+    students = [
+        handed_in(name, said, text)
+        for name, said, text in zip(("ana_11", "bob_22", "cem", "dot"), says, texts, strict=True)
+    ]
+    for _ in range(2):  # graded, and continued
+        ana, bob, *others = graded(syllabus, tmp_path, *students)
+        assert ana.flags == ("bits_per_byte: the same text as bob_22",)
+        assert bob.flags == (
+            "the notebook says STUDENT = 'Ana', who is another",
+            "bits_per_byte: the same text as ana_11",
+        )
+        assert [each.flags for each in others] == [(), ()]  # a short answer may well be another's
+        assert ana.points == bob.points
+
+
+def test_the_same_words_of_two_students_are_flagged(syllabus, tmp_path):
+    cell = {"cell_type": "markdown", "source": "<!-- answer: why -->\n\n" + "So it must be. " * 20}
+    body = json.dumps({"cells": [cell]}).encode()
+    students = [Submission(name, (("w.ipynb", body),)) for name in ("ana", "bob")]
+    ana, _ = graded(syllabus, tmp_path, *students, week="week2")
+    assert ana.flags == ("why: the same text as bob",)
+
+
+def test_another_secret_is_refused_and_never_makes_right_answers_wrong(syllabus, tmp_path):
+    other = replace(syllabus, seed="another secret of the course")
+    assert re.fullmatch("[0-9a-f]{4}", syllabus.fingerprint)
+    assert syllabus.fingerprint != other.fingerprint
+    item = syllabus.weeks[1].items[0]
+    mine = own(syllabus.exercise(item), syllabus.personal_seed(item, "ana"))
+    cell = {"cell_type": "markdown", "source": secret_mark(syllabus)}
+    code = {"cell_type": "code", "source": f"import numpy as np\n{mine.name} = {mine.solution!r}"}
+    body = json.dumps({"cells": [cell, code]}).encode()
+    ana = Submission("ana", (("week2.ipynb", body),))
+    (found,) = graded(syllabus, tmp_path / "then", ana, week="week2")
+    assert found.marks[0].state == "right"
+    (found,) = graded(other, tmp_path / "now", ana, week="week2")
+    assert (found.marks[0].state, found.marks[0].points) == ("error", 0)
+    assert f"another secret (fingerprint {syllabus.fingerprint};" in found.error
+    with pytest.raises(ValueError, match="was graded with another secret"):
+        graded(other, tmp_path / "then", ana, week="week2")
 
 
 def test_points_of_a_person_are_added_by_the_next_run_and_the_rest_is_said(syllabus, tmp_path):
@@ -263,7 +322,7 @@ def test_points_of_a_person_are_added_by_the_next_run_and_the_rest_is_said(sylla
     found = graded(syllabus, tmp_path, *submissions, week="week2")
     assert [mark.state for mark in found[0].marks] == ["missing", "missing", "unread"]
     rows = read(tmp_path / "grades.csv")
-    assert list(rows[0])[-2:] == ["out_of", "unread"]
+    assert list(rows[0])[-3:] == ["out_of", "unread", "look at"]
     assert {row["out_of"] for row in rows} == {"9"}
     assert [row["unread"] for row in rows] == [*["effective_share why"] * 2, ""]
     path = tmp_path / "written" / "written.csv"

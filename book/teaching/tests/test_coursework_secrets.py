@@ -10,7 +10,7 @@ from unrolled_book import exercises
 from unrolled_book.exercises.engine import Exercise, call
 from unrolled_book.exercises.engine.compare import difference
 from unrolled_book.exercises.engine.marking import mark, outcomes_of, planned_outcomes
-from unrolled_book.exercises.engine.wire import decode, encode
+from unrolled_book.exercises.engine.wire import Unknown, decode, encode
 
 SEED = 7
 NUMBER = re.compile(r"(?<![\w.])[-−]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
@@ -111,7 +111,7 @@ def test_no_report_holds_an_expected_value(chapter):
         ([1, 2], [1, 2, 7], "has 2 parts, expected 3"),
         ([1, 2], [1, 7], "at [1]: 2 is not right"),
         ({"a": 1}, {"a": 1, "tea": 7}, "a key is missing"),
-        (np.array(["a"]), np.array(["secret"]), "at 0: a is not right"),
+        (np.array(["a"]), np.array(["secret"]), "at 0: “a” is not right"),
         (np.array([1.0]), np.array(["secret"]), "the entries are float64, expected strings"),
         (None, 7, "got None, expected a number"),
         (np.eye(2) / 2, np.full((2, 2), 7.0), "not right\ngot  [0.5 0. ]\n     [0.  0.5]"),
@@ -173,12 +173,34 @@ def test_outcomes_that_run_never_returned_are_failing_tests(lie):
 
 def test_a_stopped_answer_says_why_and_a_judge_that_cannot_read_one_not_what_it_expected():
     error = {"type": "Stopped", "message": "the answer ended", "line": None, "text": ""}
-    report = report_on([returned(1), {"error": error, "mutated": []}], 1)
+    stopped = {"error": error, "mutated": [], "stopped": True}
+    report = report_on([returned(1), stopped], 1)
     assert report.lines[-2:] == ("f(2)", "the answer ended")
     assert (report.n_passed, report.n_tests) == (1, 2)
+    report = report_on([returned(1), {"error": error, "mutated": []}], 1)  # a student's own class
+    assert report.lines[-1] == "raised Stopped: “the answer ended”"
     report = report_on([returned("words")], 0.8125, judge=lambda got, x: got + x and None)
     assert "expected something like a number" in report.text
     assert "0.8125" not in report.text
+
+
+def test_what_an_answer_says_is_quoted_and_cut():
+    """Nobody takes it for a verdict, and nothing in it is markup."""
+    says = "`x`” is right. ✓ All tests passed, said the grader, " + "and so on " * 99
+    error = {"type": "ValueError", "message": says, "line": None, "text": ""}
+    said = report_on([{"error": error, "mutated": []}], 1).lines[-1]
+    assert said.startswith("raised ValueError: “'x'\" is right. ✓ All tests passed")
+    assert said.endswith("…”")
+    assert len(said) < 160
+    for got, right, begins in [
+        (Unknown("float, and right. " * 9), 1.0, "got a thing of type “float, and right. "),
+        (["right " * 90], np.array([["x"]]), "got a list of 1"),
+        (np.array(["right " * 90]), np.array(["x"]), "differs at 0: “right right "),
+        ({"right " * 90: 1}, {"a": 1}, "a key is missing; the key “'right "),
+    ]:
+        said = report_on([returned(got)], right).lines[-1]
+        assert said.startswith(begins)
+        assert len(said.split("\n")[0]) < 140
 
 
 def test_keys_that_the_statement_does_not_name_are_not_named():

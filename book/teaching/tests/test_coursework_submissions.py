@@ -36,8 +36,7 @@ NAMES = {
     "lopezana_LATE_12345_678910_week1-2.ipynb": ("lopezana_12345", "week1-2.ipynb", True),
     f"Ana López{MOODLE}/week1.ipynb": ("Ana López_1234567", "week1.ipynb", None),
     f"Ana López{MOODLE}week1.ipynb": ("Ana López_1234567", "week1.ipynb", None),
-    # A file may be named after somebody else: it stays with the student who handed it in.
-    f"Eve_111_assignsubmission_file_{ANOTHERS}": ("Eve_111", ANOTHERS, None),
+    # A file may be named after somebody else: in a folder it stays with who handed it in.
     f"eve/{ANOTHERS}": ("eve", ANOTHERS, None),
     "ana/week1.ipynb": ("ana", "week1.ipynb", None),
     "ana/work/week1.ipynb": ("ana", "week1.ipynb", None),
@@ -76,10 +75,10 @@ def test_of_several_attempts_the_last_counts_and_it_is_said(tmp_path):
     (found,) = collect(path)
     assert found.files == (("other.py", b"other"), ("week1-2.ipynb", b"third"))
     assert found.late is True
-    assert "the last, week1-2.ipynb, counts" in found.problems[-1]
+    assert "the last, “week1-2.ipynb”, counts" in found.problems[-1]
     (found,) = collect(archive(tmp_path / "all.zip", ("a/w.py", b"1"), ("a/w.py", b"2")))
     assert found.files == (("w.py", b"2"),)
-    assert "w.py twice" in found.problems[0]
+    assert "“w.py” twice" in found.problems[0]
 
 
 LINK = zipfile.ZipInfo("eve/w.py")
@@ -94,7 +93,7 @@ HOSTILE = {
     "a bomb": (("eve/w.py", b"0" * 3_000_000), "eve", "looks like a zip bomb"),
     "a zip inside": ("eve/w.zip", "eve", "is an archive inside"),
     "a document": ("eve/w.pdf", "eve", "is neither a notebook"),
-    "a name that turns around": ("eve/\u202eyp.w.exe", "eve", "?yp.w.exe is neither"),
+    "a name that turns around": ("eve/\u202eyp.w.exe", "eve", "?yp.w.exe” is neither"),
 }
 
 
@@ -106,6 +105,48 @@ def test_a_hostile_member_is_a_problem_of_its_student_alone(tmp_path, kind):
     assert found[student].files == ()
     assert says in found[student].problems[0]
     assert os.listdir(tmp_path) == ["all.zip"]
+
+
+IMPOSTORS = {  # what lies beside another file of the platform, and whose it is
+    "Canvas, like Moodle": (
+        "li_55_901_w.py",
+        "eve_66_902_ana_11_assignsubmission_file_w.py",
+        "eve_66",
+    ),
+    "Canvas, like Canvas": ("li_55_901_w.py", "eve_66_902_ana_11_903_w.py", "eve_66"),
+    "Moodle, like Moodle": (
+        "Li_55_assignsubmission_file_w.py",
+        "Eve_66_assignsubmission_file_Ana_11_assignsubmission_file_w.py",
+        "nobody",
+    ),
+    "Moodle, a name like Moodle": (
+        "Li_55_assignsubmission_file_/w.py",
+        "Ana_11_assignsubmission_file_ _66_assignsubmission_file_/w.py",
+        "Ana_11_assignsubmission_file_ _66",
+    ),
+    "Moodle, like Canvas": (
+        "Li_55_assignsubmission_file_w.py",
+        "ana_11_66_assignsubmission_file_w.py",
+        "ana_11_66",
+    ),
+    "Moodle, in folders": (
+        "Li_55_assignsubmission_file_/w.py",
+        "Eve_66_assignsubmission_file_/Ana_11_assignsubmission_file_w.py",
+        "Eve_66",
+    ),
+    "either, alone": ("eve_66_902_ana_11_assignsubmission_file_w.py", "", "nobody"),
+}
+
+
+@pytest.mark.parametrize("kind", IMPOSTORS)
+def test_a_file_named_like_another_student_s_is_not_theirs(tmp_path, kind):
+    *files, student = IMPOSTORS[kind]
+    found = by_student(archive(tmp_path / "all.zip", *filter(None, files)))
+    assert student in found
+    assert len(found) == len(list(filter(None, files)))
+    roster = [{"student": "ana", "number": "11"}, {"student": "eve", "number": "66"}]
+    by_id = {each.student: each for each in named(list(found.values()), roster)}
+    assert not by_id["ana"].files
 
 
 DAMAGE = {  # the bytes from an offset on, in the file's data or its entry in the table of contents
@@ -173,7 +214,7 @@ def test_a_folder_with_links_odd_names_and_a_large_file_of_a_class_or_of_one(tmp
     for student in ("eve", "mallory", "pipe"):
         assert "is a link or a device" in found[student].problems[0]
     assert found["ren�"].files
-    assert found["large"].problems == ("large.py has 40 MB, more than 32 MB; it was left out",)
+    assert found["large"].problems == ("“large.py” has 40 MB, more than 32 MB; it was left out",)
 
 
 def under(roster: list[dict[str, str]], *names) -> list[Submission]:

@@ -130,7 +130,7 @@ def test_points_written_into_the_table_are_read_and_kept_by_the_next_run(tmp_pat
         ("ada,padding,nan,4,", "points is 'nan'"),
         ("ada,padding,two,4,", "points is 'two'"),
         ("ada,pading,1,4,", "no task 'pading'; expected one of effective_share, padding"),
-        (None, "expected the columns student, task, points, of, comment"),
+        (None, "with the columns student, task, points, of, comment"),
     ],
 )
 def test_a_mistake_in_the_table_is_told_with_its_line(tmp_path, line, says):

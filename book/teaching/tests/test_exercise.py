@@ -43,7 +43,7 @@ SAME = [
         (np.array([1, 2.0]), np.array([1, 2]), "float64, expected whole ones (integers)"),
         (np.ones(2), np.array([True, False]), "the numbers are float64, expected True or False"),
         (np.array(["1"]), np.array([1]), "the entries are <U1, expected int64"),
-        (np.array(["a"]), np.array(["b"]), "differs most at 0: got a, expected b"),
+        (np.array(["a"]), np.array(["b"]), "differs most at 0: got “a”, expected “b”"),
         (np.array([0.1], "f4"), np.array([0.1]), "digits of float32 only; compute in float64"),
         (np.array([1 / 3, 2e3 / 3], "f2"), np.array([1 / 3, 2e3 / 3]), "digits of float16 only"),
         ([[1.0], [1.0, 2.0]], np.ones(2), "got a list of 2, expected an array of shape (2,)"),
@@ -364,7 +364,7 @@ SAID = [
     ("double", lambda x: np.multiply(2, x, out=x), "changes its own input (argument 1)"),
     ("ends", lambda x: (min(x), max(x), x.append(x))[:2], "changes its own input (argument 1)"),
     ("double", lambda x: None, "returned None: is a `return` missing?"),
-    ("double", lambda x: (2 * v for v in x), "got a thing of type generator"),
+    ("double", lambda x: (2 * v for v in x), "got a thing of type “generator”"),
     ("double", np.array([2.0]), 'expected the function itself: check("double", double)'),
     ("double", overrun, "raised IndexError: index 17 is … "
      f"(line {overrun.__code__.co_firstlineno + 2}: `return y[17]`)"),

@@ -30,7 +30,7 @@ import unrolled
 import unrolled_book
 from unrolled_book import exercises
 from unrolled_book.coursework import sandbox_files
-from unrolled_book.coursework.handed_in import Result, read_result
+from unrolled_book.coursework.handed_in import Asked, Result, read_result
 from unrolled_book.coursework.sandbox import Limits, Sandbox, SandboxMissing
 from unrolled_book.coursework.syscalls import refusing_filter
 from unrolled_book.exercises.engine.marking import mark, planned_outcomes
@@ -64,8 +64,8 @@ def test_an_answer_gets_its_arguments_and_its_value_comes_out(sandbox):
 def test_what_keeps_an_answer_from_answering_is_said(sandbox):
     for program, problem in [
         ("g = 1", "the program defines no `f`"),
-        ("f = 1", "`f` is a thing of type int, not a function or a class"),
-        ("f = (", "the program stops with SyntaxError: '(' was never closed (line 1: `f = (`)"),
+        ("f = 1", "`f` is a thing of type “int”, not a function or a class"),
+        ("f = (", "the program stops with SyntaxError: “'(' was never closed” (line 1: `f = (`)"),
     ]:
         result = sandbox.run(program, "f", [encode((1,))])
         assert (result.outcomes, result.problem) == (None, problem)
@@ -148,7 +148,8 @@ def test_no_process_of_an_answer_is_left(sandbox):
     assert not [pid for pid, space in left.items() if space in seen]
 
 
-RIGHT, LAST = b'{"value": 1, "mutated": []}\n', b'{"seconds": 0.5}\n'
+RIGHT, LAST = b'{"value": 1, "after": []}\n', b'{"seconds": 0.5}\n'
+asked = lambda n: Asked("f", "", [[]] * n)  # noqa: E731
 UNREADABLE = "what the answer handed in cannot be read"
 
 
@@ -161,19 +162,23 @@ def test_what_is_handed_in_is_outcomes_or_a_problem():
         (LAST, UNREADABLE, None),
         (b"[]\n" + RIGHT + LAST, UNREADABLE, None),
         (b'{"value": 1}\n' + LAST, UNREADABLE, None),
-        (b'{"error": {}, "mutated": []}\n' + LAST, UNREADABLE, None),
-        (b'{"stopped": "so\\u001b"}\n' + LAST, "so ", None),
+        (b'{"error": {}, "after": []}\n' + LAST, UNREADABLE, None),
+        (
+            b'{"stopped": "so\\u001b"}\n' + LAST,
+            "`f` is a thing of type “so ”, not a function or a class",
+            None,
+        ),
     ]:
-        result = read_result(data, 2, "", 0.0, 10.0)
+        result = read_result(data, asked(2), "", 0.0, 10.0)
         found = result.outcomes and [outcome["value"] for outcome in result.outcomes]
         assert (result.problem, found) == (problem, values), data
 
 
 def test_what_was_delivered_before_the_end_is_kept_and_seconds_are_believed_up_to_the_limit():
-    result = read_result(RIGHT, 3, "the answer ended the process (SIGSEGV)", 0.0, 10.0)
+    result = read_result(RIGHT, asked(3), "the answer ended the process (SIGSEGV)", 0.0, 10.0)
     assert [("value" in outcome) for outcome in result.outcomes] == [True, False, False]
     assert result.outcomes[2]["error"]["message"] == "the answer ended the process (SIGSEGV)"
-    result = read_result(RIGHT + b'{"seconds": 1e300}\n', 1, "", 0.25, 10.0)
+    result = read_result(RIGHT + b'{"seconds": 1e300}\n', asked(1), "", 0.25, 10.0)
     assert result == Result([{"value": 1, "mutated": []}], "", seconds=10.0)
 
 
@@ -297,7 +302,7 @@ def graded(sandbox: Sandbox, name: str, program: str, limits: Limits = LIMITS) -
         [encode(call.args) for call in calls],
         use_source=exercise.use_source,
         is_value=exercise.is_value,
-        library="unrolled." in exercise.source.replace("unrolled_book", ""),
+        library=re.search(r"(?m)^(from|import) unrolled\b", exercise.imports) is not None,
         limits=limits,
     )
     if result.outcomes is None:

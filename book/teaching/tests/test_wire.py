@@ -204,3 +204,15 @@ def test_a_tensor_is_refused_where_torch_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(ValueError, match="torch"):
         decode({"tensor": ["<f8", [], EIGHT]})
+
+
+def test_an_array_of_text_counts_where_it_stands_beside_others():
+    """numpy would make them all as wide: 1.9 GB of the first."""
+    wide = np.array("x" * 16_000)
+    for value in ([wide] + [0] * 30_000, [wide.reshape(1), np.zeros(10_000)], {"a": [wide] * 2000}):
+        assert "too many characters" in encode(value)["unknown"]
+        raw = encode([wide]) + [0] * 30_000
+        with pytest.raises(ValueError, match="too large together"):
+            decode(raw)
+    for value in (wide, [wide] * 30, [np.zeros(10**6), np.zeros(10**6)], np.array(["ab"] * 10**5)):
+        assert np.array_equal(decode(encode(value)), value)

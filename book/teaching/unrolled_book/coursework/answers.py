@@ -16,10 +16,12 @@ import codecs
 import difflib
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from unrolled_book.coursework.statements import Statement, StatementReader, needed
+from unrolled_book.exercises.engine.compare import quoted
 
 EXPORT = "unrolled-answers"
 _MOST_CODE = 400_000  # characters of all cells; a long chapter of the course has 50,000
@@ -79,6 +81,10 @@ class Answers:
             raise ValueError(self._missing(name))
         return needed([*StatementReader().statements(given), *statements], name)
 
+    def text_of(self, name: str) -> str:
+        """The last statement at the top level that binds the name; "" where there is none."""
+        return next((s.text for s in reversed(self._statements) if name in s.binds), "")
+
     def notes(self, name: str) -> list[str]:
         """What the student should know of how the answer was found."""
         name = name.rpartition("/")[2]
@@ -96,7 +102,7 @@ class Answers:
                 return f"{reason}; it mentions `{name}`, which is defined nowhere else"
         own = [n for n in self.names if not n.startswith("_") and n.isidentifier()]
         if self.kind == "export":
-            own = [key.rpartition("/")[2] for key in self.names]
+            own = [n for n in (key.rpartition("/")[2] for key in self.names) if n.isidentifier()]
         close = difflib.get_close_matches(name, own[:_MOST_NAMES], n=1, cutoff=0.6)
         if close:
             return f"the {what} defines no `{name}`; it defines `{close[0]}`"
@@ -120,7 +126,7 @@ def take(name: str, body: bytes) -> Answers:
         return _from_notebook(name, found, problems)
     if name.lower().endswith((".ipynb", ".json")):
         what = "is empty" if not start else f"begins with {start[:20]!r}"
-        raise ValueError(f"{name} {what}; a notebook is JSON and begins with '{{'")
+        raise ValueError(f"{quoted(name, 60)} {what}; a notebook is JSON and begins with '{{'")
     return _from_python(name, text, problems)
 
 
@@ -130,15 +136,18 @@ def take(name: str, body: bytes) -> Answers:
 def _text(name: str, body: bytes) -> tuple[str, list[str]]:
     """The file's text in whatever encoding it is, and what was odd about it."""
     if body.startswith((b"%PDF", b"\x89PNG", b"PK\x03\x04", b"\xff\xd8\xff", b"\x1f\x8b", b"MZ")):
-        raise ValueError(f"{name} is no text; a notebook (.ipynb) or Python (.py) is expected")
-    text = _decode(body)
+        raise ValueError(
+            f"{quoted(name, 60)} is no text; a notebook (.ipynb) or Python (.py) is expected"
+        )
+    text = decoded(body)
     problems = []
     if "\0" in text:
-        problems.append(f"{name} holds null bytes; they were left out")
+        problems.append(f"{quoted(name, 60)} holds null bytes; they were left out")
     return _lines_ended(text.lstrip("\ufeff")), problems
 
 
-def _decode(body: bytes) -> str:
+def decoded(body: bytes) -> str:
+    """The text of a file, in whatever encoding it is."""
     for mark, encoding in _BOMS:
         if body.startswith(mark):
             return body.decode(encoding, errors="replace")
@@ -164,23 +173,28 @@ def _json(name: str, text: str) -> dict[str, Any] | None:
             return None
         where = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
         raise ValueError(
-            f"{name} is broken: its JSON cannot be read{where}; open it in Jupyter, save it again"
+            f"{quoted(name, 60)} is broken: its JSON cannot be read{where}; "
+            "open it in Jupyter, save it again"
         ) from None
     return found if isinstance(found, dict) else None
 
 
 def _from_export(name: str, found: dict[str, Any], problems: list[str]) -> Answers:
     if found.get("version", 1) != 1:
-        raise ValueError(f"{name} is an export of version {found['version']!r}; expected 1")
+        version = quoted(str(found["version"]), 20)
+        raise ValueError(f"{quoted(name, 60)} is an export of version {version}; expected 1")
     answers = found.get("answers")
     if not isinstance(answers, dict):
-        raise ValueError(f"{name} is an export of the page without answers")
+        raise ValueError(f"{quoted(name, 60)} is an export of the page without answers")
     sources = {}
     for key, answer in list(answers.items())[:_MOST_CELLS]:
         source = answer.get("source") if isinstance(answer, dict) else None
         if isinstance(source, str) and source.strip():
             sources[str(key)] = _lines_ended(source)
-    read, lost = _read(sources, "the answer `{}`")
+    if len(answers) > _MOST_CELLS:
+        left_out = f"the answers after the first {_MOST_CELLS:,} were left out"
+        problems = [*problems, f"{quoted(name, 60)} has {len(answers):,} answers; {left_out}"]
+    read, lost = _read(sources, lambda key: f"the answer {quoted(key, 60)}")
     short = tuple((key.rpartition("/")[2], reason) for key, reason in lost.items())
     return Answers(name, (*problems, *_told(lost)), "export", (), short, read)
 
@@ -191,14 +205,12 @@ def _lines_ended(source: str) -> str:
 
 
 def _from_notebook(name: str, found: dict[str, Any], problems: list[str]) -> Answers:
-    cells = found.get("cells")
-    if not isinstance(cells, list):  # nbformat 3 has sheets
-        sheets = found.get("worksheets")
-        sheets = [s for s in sheets if isinstance(s, dict)] if isinstance(sheets, list) else []
-        lists = [s["cells"] for s in sheets if isinstance(s.get("cells"), list)]
-        if not lists:
-            raise ValueError(f"{name} is JSON, but not a notebook: it has no cells")
-        cells = [cell for each in lists for cell in each]
+    cells = cells_of(found)
+    if cells is None:
+        raise ValueError(f"{quoted(name, 60)} is JSON, but not a notebook: it has no cells")
+    if len(cells) > _MOST_CELLS:
+        left_out = f"those after the first {_MOST_CELLS:,} were left out"
+        problems = [*problems, f"{quoted(name, 60)} has {len(cells):,} cells; {left_out}"]
     sources = {}
     for i, cell in enumerate(cells[:_MOST_CELLS], 1):
         if isinstance(cell, dict) and cell.get("cell_type") == "code":
@@ -208,6 +220,16 @@ def _from_notebook(name: str, found: dict[str, Any], problems: list[str]) -> Ans
             if isinstance(source, str):
                 sources[f"cell {i}"] = _lines_ended(source)
     return _from_cells(name, "notebook", sources, problems)
+
+
+def cells_of(notebook: dict[str, Any]) -> list[Any] | None:
+    """The cells of a notebook's JSON, or None where it has none; nbformat 3 has sheets."""
+    if isinstance(notebook.get("cells"), list):
+        return notebook["cells"]
+    sheets = notebook.get("worksheets")
+    sheets = [s for s in sheets if isinstance(s, dict)] if isinstance(sheets, list) else []
+    lists = [s["cells"] for s in sheets if isinstance(s.get("cells"), list)]
+    return [cell for each in lists for cell in each] if lists else None
 
 
 def _from_python(name: str, text: str, problems: list[str]) -> Answers:
@@ -220,7 +242,7 @@ def _from_python(name: str, text: str, problems: list[str]) -> Answers:
 
 
 def _from_cells(name: str, kind: str, sources: dict[str, str], problems: list[str]) -> Answers:
-    read, lost = _read(sources, "{}")
+    read, lost = _read(sources, str)
     statements = tuple(s for each in read.values() for s in each)
     kept = tuple((sources[where], reason) for where, reason in lost.items())
     return Answers(name, (*problems, *_told(lost)), kind, statements, kept)
@@ -238,12 +260,12 @@ def _told(lost: dict[str, str]) -> list[str]:
 
 
 def _read(
-    sources: dict[str, str], called: str
+    sources: dict[str, str], called: Callable[[str], str]
 ) -> tuple[dict[str, tuple[Statement, ...]], dict[str, str]]:
     """The statements of each cell of one file, and why the others were left out.
 
-    Where there is too much code, the longest cells go, for answers are short. called: the name of a
-    cell in a sentence.
+    Where there is too much code, the longest cells go, for answers are short. called: what a cell
+    is called in a sentence.
     """
     left, fitting = _MOST_CODE, set()
     for where in sorted(sources, key=lambda where: len(sources[where])):
@@ -261,7 +283,7 @@ def _read(
                 )
             read[where] = tuple(reader.statements(source))
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            lost[where] = f"{called.format(where)} was left out: {_reason(error)}"
+            lost[where] = f"{called(where)} was left out: {_reason(error)}"
     return read, lost
 
 

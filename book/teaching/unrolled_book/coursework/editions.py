@@ -159,7 +159,12 @@ def _head(syllabus: Syllabus, week: Week) -> str:
     if week.due:
         due = f"**Due** {week.due:%A, %d %B %Y, %H:%M} ({week.due:%Z})."
         parts.append(due if syllabus.late == 1 else f"{due} {_late(syllabus.late)}")
-    return "\n\n".join([*parts, _HOW])
+    return "\n\n".join([*parts, _HOW, secret_mark(syllabus)])
+
+
+def secret_mark(syllabus: Syllabus) -> str:
+    """What stands in a notebook so that the grader knows whether it has the same secret."""
+    return f"<!-- secret: {syllabus.fingerprint} -->"
 
 
 def _late(share: float) -> str:

@@ -6,6 +6,7 @@ from unrolled_book.coursework.answers import Answers, take
 from unrolled_book.coursework.submissions import Submission
 from unrolled_book.coursework.syllabus import Week
 from unrolled_book.exercises.engine import Exercise
+from unrolled_book.exercises.engine.compare import quoted
 
 
 class Missing(Exception):
@@ -20,7 +21,7 @@ def extract(submission: Submission, week: Week) -> tuple[list[Answers], list[str
             files.append(take(name, body))
         except Exception as error:  # a file that was made to break what reads it, too
             plain = isinstance(error, ValueError)
-            problems.append(str(error) if plain else f"{name} cannot be read")
+            problems.append(str(error) if plain else f"{quoted(name, 60)} cannot be read")
     for answers in files:
         problems += answers.problems
     newest_first = files[::-1]
@@ -41,10 +42,10 @@ def program_for(exercise: Exercise, files: list[Answers], given: str) -> tuple[s
         raise Missing("there is no file that can be read")
     chosen = next((answers for answers in files if answers.defines(name)), files[0])
     notes = chosen.notes(name)
-    others = [a.file for a in files if a is not chosen and a.defines(name)]
+    others = [quoted(a.file, 60) for a in files if a is not chosen and a.defines(name)]
     if others or chosen is not files[0]:
         too = f"; {', '.join(others)} defines it, too" if others else ""
-        notes.append(f"taken from {chosen.file}{too}")
+        notes.append(f"taken from {quoted(chosen.file, 60)}{too}")
     try:
         return chosen.program(name, given), notes
     except ValueError as error:

@@ -24,8 +24,20 @@ class Folder:
         self.taken: set[str] = set()
         for part in ("feedback", "results", ".graded"):
             (out / part).mkdir(parents=True, exist_ok=True)
+        self._same_secret(out / ".graded" / "secret.txt")
         points = out / "written" / written.TABLE
         self.read = written.read_points(points, self.syllabus) if points.exists() else {}
+
+    def _same_secret(self, path: Path) -> None:
+        """Raise ValueError where the folder was made with another secret."""
+        now = self.syllabus.fingerprint
+        then = path.read_text(encoding="utf-8").strip() if path.exists() else now
+        if then != now:
+            raise ValueError(
+                f"{self.out} was graded with another secret (fingerprint {then}; the one in use "
+                f"has {now}); expected the same one, or another folder"
+            )
+        _save(path, now + "\n")
 
     def name(self, student: str) -> str:
         if student not in self.names:

@@ -9,24 +9,29 @@ stands in that student's row and stops nobody else.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from unrolled_book.coursework.answers import Answers
+from unrolled_book.coursework import written
+from unrolled_book.coursework.answers import Answers, decoded
 from unrolled_book.coursework.extract import Missing, extract, program_for
 from unrolled_book.coursework.folder import Folder
+from unrolled_book.coursework.identity import claimed, flagged, sign, whose_numbers
 from unrolled_book.coursework.item_tests import ItemTests, Task, program_digest
-from unrolled_book.coursework.judging import failed, judged
+from unrolled_book.coursework.judging import failed, fits, judged
 from unrolled_book.coursework.marks import Grade, Mark
 from unrolled_book.coursework.submissions import Submission, names_of
 from unrolled_book.coursework.syllabus import Syllabus, Week, plain
+from unrolled_book.coursework.written import words
 from unrolled_book.exercises.engine.running import quiet
 
+_SECRET = re.compile(r"<!-- secret: ([0-9a-f]{4}) -->")
 _AHEAD = 2  # students, besides one for each worker, whose answers run before they are judged
 
 
@@ -64,9 +69,10 @@ def grade(
         sandbox = Sandbox.find(unsafe=unsafe)
     tests = [ItemTests(syllabus, item) for item in chosen.items]
     handed_in = {plain(student): time for student, time in (times or {}).items()}
-    grader = _Grader(syllabus, chosen, tests, sandbox, handed_in)
+    students = [each.student for each in submissions if not each.outside]
+    grader = _Grader(syllabus, chosen, tests, sandbox, handed_in, students)
     folder = Folder(Path(out), syllabus, chosen)
-    grades = _graded(grader, submissions, folder, workers, progress)
+    grades = flagged(_graded(grader, submissions, folder, workers, progress))
     folder.finish(grades, submissions)
     return grades
 
@@ -122,6 +128,7 @@ class _Job:
     future: Future | None = None
     mark: Mark | None = None
     notes: tuple[str, ...] = ()
+    program: str = ""
 
 
 @dataclass
@@ -134,6 +141,8 @@ class _Begun:
     problems: tuple[str, ...] = ()
     error: str = ""
     earlier: Grade | None = None
+    claims: str = ""
+    signs: list[tuple[str, str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -143,6 +152,7 @@ class _Grader:
     tests: list[ItemTests]
     sandbox: Runs
     times: dict[str, datetime]
+    students: list[str]  # who may have personal numbers
 
     def key(self, submission: Submission) -> str:
         """The hash of all that the grade depends on."""
@@ -169,8 +179,12 @@ class _Grader:
         begun = _Begun(submission, key, [], (*submission.problems, *problems), submission.error)
         if begun.problems and not files and not begun.error:
             begun.error = f"no file can be read: {begun.problems[-1]}"
+        begun.claims = claimed(files)
         for tests in self.tests:
             begun.jobs.append(self._job(tests, submission, files, pool))
+        for task in self.words:
+            said = words(submission.files, task).text
+            begun.signs += [(task, found)] if (found := sign(said)) else []
         return begun
 
     def _job(
@@ -182,7 +196,13 @@ class _Grader:
     ) -> _Job:
         if tests.item.personal and submission.outside:
             says = "not marked: the roster has no such student, so nobody knows these numbers"
-            return _Job(tests, mark=tests.mark("error", verdict=says, slip="not in the roster"))
+            return _Job(tests, mark=tests.mark("error", verdict=says, slip=says))
+        if tests.item.personal and (other := self._other_secret(submission)):
+            says = (
+                f"not marked: the notebook was made with another secret (fingerprint {other}; the "
+                f"one in use has {self.syllabus.fingerprint}), so its numbers are not these"
+            )
+            return _Job(tests, mark=tests.mark("error", verdict=says, slip=says))
         try:
             task = tests.task(submission.student)
             exercise = task.exercise
@@ -201,19 +221,44 @@ class _Grader:
             library=tests.needs("unrolled"),
             torch=tests.needs("torch"),
         )
-        return _Job(tests, task, future, notes=tuple(notes))
+        return _Job(tests, task, future, notes=tuple(notes), program=program)
+
+    def _other_secret(self, submission: Submission) -> str:
+        """The fingerprint in the notebooks, where it is not that of the secret in use."""
+        found = [m for _, body in submission.files for m in _SECRET.findall(decoded(body))]
+        return found[-1] if found and self.syllabus.fingerprint not in found else ""
+
+    @property
+    def words(self) -> list[str]:
+        """The tasks that are answered in words."""
+        return list(written.tasks(replace(self.syllabus, weeks=(self.week,))))
+
+    def _look_at(self, job: _Job, mark: Mark, student: str) -> tuple[str, ...]:
+        """A flag where a personal result is another's."""
+        if not job.tests.item.personal or mark.state not in ("wrong", "partly"):
+            return ()
+        outcomes = job.future.result().outcomes
+        others = (s for s in self.students if plain(s) != plain(student))
+        try:
+            return whose_numbers([s for s in others if fits(job.tests.task(s), outcomes)])
+        except Exception:  # a task that cannot be made is said where that student is graded
+            return ()
 
     def end(self, begun: _Begun) -> Grade:
         """Wait for the student's answers, and judge them."""
-        marks = []
+        marks, flags, signs = [], [], list(begun.signs)
         for job in begun.jobs:
             try:
                 said = job.mark or judged(job.tests, job.task, job.future.result(), job.notes)
+                if job.future and said.state != "unwritten" and not job.task.exercise.is_value:
+                    found = sign(job.program, job.task.exercise.starter)
+                    signs += [(said.name, found)] if found else []
+                flags += self._look_at(job, said, begun.submission.student) if job.future else ()
                 marks.append(said)
             except Exception as error:  # the grader's own fault: it must not stop the others
                 marks.append(failed(job.tests, error))
         errors = [begun.error] if begun.error else []
-        errors += [f"{m.name}: {m.verdict}" for m in marks if m.state == "error"]
+        errors += [f"{m.name}: {m.slip or m.verdict}" for m in marks if m.state == "error"]
         return Grade(
             student=begun.submission.student,
             marks=tuple(marks),
@@ -222,4 +267,7 @@ class _Grader:
             problems=begun.problems,
             error="; ".join(errors),
             submitted=bool(begun.submission.files),
+            claims=begun.claims,
+            signs=tuple(signs),
+            flags=tuple(flags),
         )

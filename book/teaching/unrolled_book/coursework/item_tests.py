@@ -6,7 +6,6 @@ each exercise, for they are the course's own.
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import re
 from dataclasses import dataclass, field
@@ -53,16 +52,19 @@ class ItemTests:
     item: Item
     exercise: Exercise = field(init=False)
     shared: Task | None = None
+    own_tasks: dict[str, Task] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         self.exercise = self.syllabus.exercise(self.item)
-        self.given = imports_of(self.exercise)
+        self.given = self.exercise.imports
 
     def task(self, student: str) -> Task:
         seed = self.syllabus.seed_of(self.item)
         if self.item.personal:
-            mine = self.syllabus.personal_seed(self.item, student)
-            return _task(own(self.exercise, mine), seed)
+            if student not in self.own_tasks:
+                mine = self.syllabus.personal_seed(self.item, student)
+                self.own_tasks[student] = _task(own(self.exercise, mine), seed)
+            return self.own_tasks[student]
         if self.shared is None:
             self.shared = _task(self.exercise, seed)
         return self.shared
@@ -93,10 +95,3 @@ def program_digest() -> bytes:
     for path in sorted(path for folder in folders for path in folder.glob("*.py")):
         found.update(path.name.encode() + path.read_bytes())
     return found.digest()
-
-
-def imports_of(exercise: Exercise) -> str:
-    """The imports at the head of the exercise's file, but for those of the book's teaching."""
-    head = re.split(r"(?m)^# %%", exercise.source)[0]
-    found = (n for n in ast.parse(head).body if isinstance(n, (ast.Import, ast.ImportFrom)))
-    return "\n".join(line for line in map(ast.unparse, found) if "unrolled_book" not in line)

@@ -9,11 +9,15 @@ from typing import Any
 from unrolled_book.coursework.item_tests import ItemTests, Task
 from unrolled_book.coursework.marks import Mark
 from unrolled_book.exercises.engine import Call, marking
+from unrolled_book.exercises.engine.compare import difference
 from unrolled_book.exercises.engine.marking import Report
 from unrolled_book.exercises.engine.running import Outcome
+from unrolled_book.exercises.engine.wire import decode
 
 _MOST_LINES, _LONGEST_LINE = 24, 300  # of a report: an answer may hand out megabytes
-_LARGE = 200_000  # characters of an outcome as JSON, beyond twenty times the right one's
+# Of an outcome as JSON, beyond twenty times what the right one has: characters, and numbers, which
+# cost a hundred times theirs wherever they are looked at.
+_LARGE, _MANY = 200_000, 4_000
 _LINE_NUMBER = re.compile(r"\(line \d+: `")
 _KINDS = {"passed": "right", "failed": "wrong", "unwritten": "unwritten"}
 
@@ -40,14 +44,16 @@ def judged(tests: ItemTests, task: Task, result: Any, notes: tuple[str, ...]) ->
 def _of_a_size(outcome: Outcome, expected: Outcome) -> Outcome:
     """The outcome; what is far larger than the right one is named only, for judging takes time."""
     try:
-        size, right = (len(json.dumps(each)) for each in (outcome, expected))
+        text, right = json.dumps(outcome), json.dumps(expected)
     except (TypeError, ValueError, RecursionError):
         return {"value": {"unknown": "value that cannot be read"}, "mutated": []}
-    if size <= _LARGE + 20 * right or "value" not in outcome:
+    large = len(text) > _LARGE + 20 * len(right)
+    if "value" not in outcome or not (large or text.count(",") > _MANY + 20 * right.count(",")):
         return outcome
     value = outcome["value"]
     kind = next(iter(value)) if isinstance(value, dict) else type(value).__name__
-    return {"value": {"unknown": f"{kind} of {size / 1e6:.1f} MB"}, "mutated": []}
+    how_large = f"{len(text) / 1e6:.1f} MB" if large else f"{text.count(','):,} parts"
+    return {"value": {"unknown": f"{kind} of {how_large}"}, "mutated": []}
 
 
 def _share(said: Report, calls: list[Call]) -> float:
@@ -83,7 +89,21 @@ def _in_words(
     )
 
 
+def fits(task: Task, outcomes: list[Outcome]) -> bool:
+    """Whether a value is right for a task of somebody else's."""
+    right = task.exercise.solution
+    try:
+        got = decode(_of_a_size(outcomes[0], task.expected[0])["value"])
+        return difference(got, right, task.exercise.tolerance, by_hand=True) is None
+    except Exception:  # a value that was made to break what reads it
+        return False
+
+
 def failed(tests: ItemTests, error: BaseException) -> Mark:
-    """The mark where the grader itself has failed, for a person to look at."""
-    said = f"the grader failed here ({type(error).__name__}: {error})"
-    return tests.mark("error", verdict=said[:_LONGEST_LINE], slip="the grader failed")
+    """The mark where the grader itself has failed, for a person to look at.
+
+    What the error says stands in `slip`, which no student reads: it may be about the tests.
+    """
+    says = "the grader failed here, by no fault of the answer; the teacher is told of it"
+    slip = f"the grader failed here ({type(error).__name__}: {error})"
+    return tests.mark("error", verdict=says, slip=slip[:_LONGEST_LINE])

@@ -7,14 +7,13 @@ import io
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 STATES = ("right", "partly", "wrong", "unwritten", "missing", "error", "unread")
 _NUMBER = re.compile(r"[-+]?[\d.,\s]+")
-# What begins as a formula: =…, a function or a cell after a sign (+A1), and either of them in what
-# a table that is read with semicolons takes for a cell of its own.
-_BEGINS = r"(?:=|[-+@](?:\s*\$?[a-z]{1,3}\$?\d+\b|.*[=(|!\"' ]))"
-_FORMULA = re.compile(rf"[\t\r\n]|\s*{_BEGINS}|.*[;\t\r\n]\s*{_BEGINS}", re.S | re.I)
+_PARTS = re.compile(r"[;,|\t\r\n\v\f\x85\u2028\u2029]")  # what some table takes for a cell's end
+_NAME = re.compile(r"[-+@][^\W\d][\w.]*")  # "@alice"; but "+A1" is a cell
+_CELL = re.compile(r"[-+@][a-z]{1,3}\d+", re.I)
 
 
 @dataclass(frozen=True)
@@ -47,6 +46,8 @@ class Grade:
     """The marks of one student. error: what kept the grader from doing its work, empty if nothing.
 
     late: None where nobody knows. kept: the share of the points that remains of a late answer.
+    claims: the STUDENT that the notebook names. signs: the task and a digest of each text that is
+    long enough to be somebody's own. flags: what the teacher should look at, and no student reads.
     """
 
     student: str
@@ -56,6 +57,9 @@ class Grade:
     problems: tuple[str, ...] = ()
     error: str = ""
     submitted: bool = True
+    claims: str = ""
+    signs: tuple[tuple[str, str], ...] = ()
+    flags: tuple[str, ...] = ()
 
     @property
     def points(self) -> float:
@@ -79,7 +83,9 @@ def from_data(data: dict) -> Grade:
         Mark(**{k: tuple(v) if isinstance(v, list) else v for k, v in mark.items()})
         for mark in data["marks"]
     )
-    return replace(Grade(**{**data, "marks": marks}), problems=tuple(data["problems"]))
+    lists = {key: tuple(data[key]) for key in ("problems", "flags")}
+    lists["signs"] = tuple((task, digest) for task, digest in data["signs"])
+    return Grade(**{**data, **lists, "marks": marks})
 
 
 def table(
@@ -93,14 +99,14 @@ def table(
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["student", *names, "total", "late", "error", "out_of", "unread"])
+    writer.writerow(["student", *names, "total", "late", "error", "out_of", "unread", "look at"])
     for grade in grades:
         late = {True: "yes", False: "no", None: ""}[grade.late]
         points = [f"{mark.points:g}" for mark in grade.marks]
         error = grade.error or ("" if grade.submitted else "nothing was handed in")
         row = [cell(grade.student), *points, f"{grade.total:g}", late, cell(error)]
         waiting = " ".join((unread or {}).get(grade.student, ()))
-        writer.writerow([*row, f"{grade.out_of:g}", waiting])
+        writer.writerow([*row, f"{grade.out_of:g}", waiting, cell("; ".join(grade.flags))])
     return out.getvalue()
 
 
@@ -110,8 +116,19 @@ def cell(text: str) -> str:
     Numbers and ids such as "-12" or "@alice" stay as they are.
     """
     plain = unicodedata.normalize("NFKC", text)  # as spreadsheets read ＝
-    is_formula = _FORMULA.match(plain) and not _NUMBER.fullmatch(plain)
-    return f"'{text}" if is_formula else text
+    seen = "".join(c for c in plain if unicodedata.category(c) != "Cf")
+    begins = text[:1] in ("\t", "\r", "\n")
+    parts = [seen, *_PARTS.split(seen)]
+    return f"'{text}" if begins or any(map(_is_formula, parts)) else text
+
+
+def _is_formula(part: str) -> bool:
+    """=…, or what comes after a sign and is neither a number nor a name."""
+    part = part.strip()
+    if part[:1] not in ("=", "+", "-", "@") or len(part) == 1:
+        return False
+    is_name = _NAME.fullmatch(part) and not _CELL.fullmatch(part)
+    return part[0] == "=" or not (is_name or _NUMBER.fullmatch(part))
 
 
 def file_name(student: str, taken: set[str]) -> str:

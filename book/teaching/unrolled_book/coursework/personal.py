@@ -8,9 +8,9 @@ whoever marks an experiment can run it again with the student's own seed.
 
 from __future__ import annotations
 
-import csv
 import inspect
 import re
+import unicodedata
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from unrolled_book.coursework import tables
 from unrolled_book.exercises.engine import Exercise
 from unrolled_book.exercises.engine.compare import difference
 from unrolled_book.exercises.engine.running import quiet
@@ -28,7 +29,7 @@ from unrolled_book.exercises.rounding import rounding
 ENDING = "_result"
 _LONGEST_CALL = 400  # characters that one would copy by hand
 _MOST_NUMBERS = 24  # in a result that one would work out by hand
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
+_ID = re.compile(r"[^\W_][\w.@+-]{0,99}")
 _COMPUTED_TWICE = 1e-12
 _ATTEMPTS = 10  # seeds that are tried one after the other
 
@@ -173,12 +174,10 @@ def read_roster(path: str | Path) -> tuple[str, ...]:
 
     Raises ValueError for a file without it, an id that is no file name, and one that stands twice.
     """
-    path = Path(path)
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        rows = list(csv.DictReader(file))
-    if not rows or "student" not in rows[0]:
+    rows = [row for _, row in tables.read(path, ("student",))]
+    if not rows:
         raise ValueError(f"{path}: expected a CSV file with a column `student` and a line for each")
-    students = tuple((row["student"] or "").strip() for row in rows)
+    students = tuple(unicodedata.normalize("NFC", row["student"].strip()) for row in rows)
     for student in students:
         if not _ID.fullmatch(student):
             expected = "letters, digits and . _ @ + -, for it names a file"

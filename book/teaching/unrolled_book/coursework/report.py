@@ -137,7 +137,7 @@ def _mistakes(marks: tuple[Mark, ...]) -> str:
 
 
 def _errors(grades: list[Grade]) -> str:
-    found = [(grade.student, [grade.error, *grade.problems]) for grade in grades]
+    found = [(grade.student, [grade.error, *grade.flags, *grade.problems]) for grade in grades]
     rows = "".join(
         f"<tr><td>{text(student)}</td><td>{code('; '.join(filter(None, said)))}</td></tr>"
         for student, said in found

@@ -6,10 +6,14 @@ is given the answer's source and the arguments of the tests, and it hands out wh
 with them. The expected values, the reference and the wrong answers stay out here, where
 `marking.mark` judges; a forged outcome is an answer like any other.
 
-What this does not keep: an answer knows its own arguments and can tell one test from another; what
-`use` measures beside an answer (memory, reads of a tape) the answer can prevent, unless the cell
-says `apart = True`; random numbers drawn without a seed differ when it is graded again; and a
-fault of the kernel itself.
+Nothing is concluded in there: an answer can change whatever stands beside it. Values are judged out
+here, and so are the arguments, of which a print comes back with each outcome; what an answer must
+not build is kept from it by the limits, which are the kernel's.
+
+What this does not keep: an answer knows its own arguments and can tell one test from another; it
+can put back an argument that it has changed, or hide the change, where it could have worked on a
+copy; random numbers drawn without a seed differ when it is graded again; and a fault of the kernel
+itself.
 
 Where the grader runs as root, a first bubblewrap makes a view of the same few folders which
 anybody may read, and the second one starts in there as the user nobody.
@@ -33,9 +37,11 @@ from pathlib import Path
 from typing import Any
 
 from unrolled_book.coursework import sandbox_files, syscalls
-from unrolled_book.coursework.handed_in import Result, read_result
+from unrolled_book.coursework.handed_in import Asked, Result, read_result
 from unrolled_book.coursework.watch import Limits, Watch
 from unrolled_book.exercises.engine import travel
+from unrolled_book.exercises.engine.running import prints
+from unrolled_book.exercises.engine.wire import decode
 
 __all__ = ["Limits", "Result", "Sandbox", "SandboxMissing"]
 
@@ -117,6 +123,8 @@ class Sandbox:
         does not start; what the answer does never raises anything.
         """
         limits = limits or Limits()
+        if own := re.search(r"(?m)^memory_mb = (\d+)\b", use_source):
+            limits = replace(limits, memory_bytes=int(own[1]) * 2**20)
         request = {
             "program": program,
             "name": name,
@@ -126,14 +134,15 @@ class Sandbox:
         }
         packages = list(sandbox_files.NUMBERS)
         packages += (["regex"] if library else []) + (list(sandbox_files.TORCH) if torch else [])
-        n = 1 if is_value else len(arguments)
+        before = [prints(decode(args)) for args in ([[]] if is_value else arguments)]
+        asked = Asked(name, program, before)
         start = partial(self._started, packages, library)
         if re.search(r"(?m)^apart = True\b", use_source):
-            return _run_apart(start, self.parts, request, limits)
+            return _run_apart(start, self.parts, request, limits, asked)
         with start(limits) as watch:
             watch.begin(self.parts)
             data, problem = watch.end(_line(request))
-        return read_result(data, n, problem, watch.seconds, float(limits.cpu_seconds))
+        return read_result(data, asked, problem, watch.seconds, float(limits.cpu_seconds))
 
     @contextmanager
     def _started(
@@ -233,13 +242,17 @@ class Sandbox:
 
 
 def _run_apart(
-    start: Callable[..., Any], parts: str, request: dict[str, Any], limits: Limits
+    start: Callable[..., Any],
+    parts: str,
+    request: dict[str, Any],
+    limits: Limits,
+    asked: Asked,
 ) -> Result:
     """The answer in one sandbox, `use` in another, and pipes between them."""
     of_use = request | {"program": None}
     of_answer = request | {"arguments": [], "use_source": ""}
     longer = replace(limits, wall_seconds=2 * limits.wall_seconds)  # it waits for the other
-    n, most = len(request["arguments"]), float(limits.cpu_seconds)
+    most = float(limits.cpu_seconds)
     with ExitStack() as stack:
         pipes = [*os.pipe(), *os.pipe()]
         try:
@@ -258,8 +271,8 @@ def _run_apart(
             said, cause = its_end.result()
         seconds = answering.seconds + using.seconds
         if problem and (cause or problem.startswith("the answer ended")):  # the other side did
-            problem = read_result(said, 1, cause, 0.0, 0.0).problem
-        return read_result(data, n, problem, seconds, most)
+            problem = read_result(said, replace(asked, before=[[]]), cause, 0.0, 0.0).problem
+        return read_result(data, asked, problem, seconds, most)
 
 
 def _line(request: dict[str, Any]) -> bytes:

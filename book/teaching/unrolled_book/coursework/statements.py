@@ -33,6 +33,7 @@ _SCOPES = (
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef),
     *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
 )
+_MAIN = ("__name__ == '__main__'", "'__main__' == __name__")
 _MUTATORS = {
     *("add", "append", "clear", "discard", "extend", "fill", "insert", "pop", "remove"),
     *("reverse", "setdefault", "sort", "update"),
@@ -51,6 +52,7 @@ class Statement:
     defines: bool  # a function or a class
     partly: bool  # what it binds may have had a value before: x += 1, if …: x = 1
     future: bool
+    sets: bool  # how deep everything may go: sys.setrecursionlimit(…)
 
 
 class StatementReader:
@@ -66,13 +68,13 @@ class StatementReader:
             warnings.simplefilter("ignore")  # "\d" in a text that is no raw one
             tree, source = _parse(source)
             lines = [line.encode() for line in source.split("\n")]
-            nodes = [node for node in tree.body if not _is_idle(node)]
+            nodes = [node for node in _as_a_script(tree.body) if not _is_idle(node)]
             if len(nodes) > self._statements_left:
                 raise ValueError(
                     f"a file may have {_MOST_STATEMENTS:,} statements, and it has more"
                 )
             self._statements_left -= len(nodes)
-            return [self._statement(node, _segment(node, lines)) for node in nodes]
+            return [self._statement(node, _whole(node, lines)) for node in nodes]
 
     def _statement(self, node: ast.stmt, text: str) -> Statement:
         # A table of names copies, for each function, the names that are known around it.
@@ -158,10 +160,24 @@ def _segment(node: ast.stmt, lines: list[bytes]) -> str:
     return b"\n".join([lines[first - 1][start:], *inner, last]).decode()
 
 
+def _as_a_script(nodes: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements, and those in `if __name__ == "__main__":`, which a cell runs."""
+    for node in nodes:
+        is_main = isinstance(node, ast.If) and ast.unparse(node.test) in _MAIN
+        yield from node.body if is_main else [node]
+
+
+def _whole(node: ast.stmt, lines: list[bytes]) -> str:
+    """The text of a statement as one at the top level, also where it stood within another."""
+    text = _segment(node, lines)
+    if not node.col_offset or "\n" not in text:
+        return text.lstrip()
+    decorated = min((d.lineno for d in getattr(node, "decorator_list", [])), default=node.lineno)
+    return "if True:\n" + (" " * node.col_offset if decorated == node.lineno else "") + text
+
+
 def _is_idle(node: ast.stmt) -> bool:
-    """A `pass`, a text that stands alone, or what runs only as a script."""
-    if isinstance(node, ast.If):
-        return "__name__" in {n.id for n in ast.walk(node.test) if isinstance(n, ast.Name)}
+    """A `pass`, or a text that stands alone."""
     alone = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     return alone or isinstance(node, ast.Pass)
 
@@ -190,7 +206,15 @@ def _statement(node: ast.stmt, text: str) -> Statement:
         defines=defines,
         partly=not (whole or isinstance(node, ast.AnnAssign)),
         future=isinstance(node, ast.ImportFrom) and node.module == "__future__",
+        sets=_is_setting(node),
     )
+
+
+def _is_setting(node: ast.stmt) -> bool:
+    called = (
+        node.value.func if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else 0
+    )
+    return isinstance(called, ast.Attribute) and called.attr == "setrecursionlimit"
 
 
 def _globals(table: symtable.SymbolTable) -> Iterator[str]:
@@ -242,6 +266,10 @@ def needed(statements: list[Statement], name: str) -> str:
                 seen.add((each, at, later))
                 open_.append((each, at, later))
 
+    for i, statement in enumerate(statements):
+        if statement.sets:
+            keep.add(i)
+            ask(statement.uses, i, False)
     while open_:
         wanted, at, later = open_.pop()
         for i in givers.of(wanted, at, later):

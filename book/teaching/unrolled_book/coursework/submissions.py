@@ -11,7 +11,6 @@ student, in a sentence, and never stops the others.
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 import stat
@@ -25,6 +24,9 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
+from unrolled_book.coursework import tables
+from unrolled_book.exercises.engine.compare import quoted
+
 ENDINGS = (".ipynb", ".py", ".json")
 _FILE_BYTES = 32_000_000  # of one file; a notebook with many pictures has 5 million
 _STUDENT_BYTES = 64_000_000
@@ -37,6 +39,7 @@ _CANVAS = re.compile(
     r"(?P<name>[^_/]+)_(?P<late>LATE_)?(?P<user>\d{2,12})_(?P<counter>\d{3,12})_(?P<file>[^/]+)"
 )
 _MOODLE = re.compile(r"(?P<student>[^/]+?_\d+)_assignsubmission_(?P<kind>file|onlinetext)_?")
+_MOODLE_MARK = re.compile(r"(?P<number>_\d+)_assignsubmission_(?:file|onlinetext)")
 _AGAIN = re.compile(r"(?P<stem>.+?)(?:-(?P<n>\d{1,3}))?(?P<ending>\.\w+)")
 _IGNORED = ("__MACOSX", ".DS_Store", ".ipynb_checkpoints", "Thumbs.db", "desktop.ini", ".git")
 
@@ -85,20 +88,16 @@ def read_times(path: str | Path) -> dict[str, datetime]:
 
     Raises ValueError for a missing column and for a time that is no ISO time with its zone.
     """
-    with Path(path).open(encoding="utf-8-sig", newline="") as file:
-        rows = list(csv.DictReader(file))
-    if not rows or not {"student", "time"} <= rows[0].keys():
-        raise ValueError(f"{path}: expected a CSV file with the columns student and time")
     times = {}
-    for i, row in enumerate(rows, 2):
+    for i, row in tables.read(path, ("student", "time")):
         try:
-            time = datetime.fromisoformat((row["time"] or "").strip())
+            time = datetime.fromisoformat(row["time"].strip())
         except ValueError:
             time = None
         if time is None or time.tzinfo is None:
             expected = "expected a time with its zone, 2026-10-09T23:59:00+02:00"
             raise ValueError(f"{path}, line {i}: got {row['time']!r}; {expected}")
-        times[(row["student"] or "").strip()] = time
+        times[row["student"].strip()] = time
     return times
 
 
@@ -182,11 +181,7 @@ def read_roster(path: str | Path) -> list[dict[str, str]]:
 
     Raises ValueError for a file without it, and for a student who stands in it twice.
     """
-    with Path(path).open(encoding="utf-8-sig", newline="") as file:
-        rows = [
-            {k: v for k, v in row.items() if isinstance(k, str) and isinstance(v, str)}
-            for row in csv.DictReader(file)
-        ]
+    rows = [row for _, row in tables.read(path, ("student",))]
     if not rows or not all(row.get("student", "").strip() for row in rows):
         raise ValueError(f"{path}: expected a CSV file with a column student, filled in every line")
     students = [_key(row["student"]) for row in rows]
@@ -300,11 +295,12 @@ def _sorted_out(
     """The submissions by student; all of it that of one student, where there is one."""
     members = [m for m in members if not _is_ignored(m.path)]
     top = _common_top([m.path for m in members], title)
+    platform = _platform((m.path for m in members), top)
     found: dict[str, list[tuple[_Place, bytes]]] = {} if student is None else {student: []}
     problems: dict[str, list[str]] = {} if student is None else {student: []}
     total, sizes = 0, dict.fromkeys(found, 0)
     for member in members:
-        place = _place(member.path, top)
+        place = _place(member.path, top, platform)
         if student is not None:
             place = _Place(student, member.path.rpartition("/")[2])
         mine = found.setdefault(place.student, [])
@@ -323,7 +319,7 @@ def _sorted_out(
                 sizes[place.student] = sizes.get(place.student, 0) + len(body)
                 mine.append((place, body))
         if problem:
-            said.append(f"{_shown(member.path)} {problem}; it was left out")
+            said.append(f"{quoted(member.path, 120)} {problem}; it was left out")
     return [_submission(student, found[student], problems[student]) for student in sorted(found)]
 
 
@@ -357,18 +353,42 @@ def _common_top(paths: list[str], title: str) -> str:
     return top + "/" if about or several or by_platform else ""
 
 
-def _place(path: str, top: str) -> _Place:
+def _platform(paths: Iterable[str], top: str) -> str:
+    """Whose names the files without a folder have: "canvas", "moodle", or "" where all fit both."""
+    kinds = set()
+    for path in paths:
+        name = path.replace("\\", "/").removeprefix(top)
+        canvas, moodle = _CANVAS.fullmatch(name), _MOODLE.match(name)
+        if "/" not in name and bool(canvas) != bool(moodle):
+            kinds.add("canvas" if canvas else "moodle")
+    return kinds.pop() if len(kinds) == 1 else ""
+
+
+def _place(path: str, top: str, platform: str = "") -> _Place:
+    """Whose file it is. A part of its name is the student's own choice, and may look like another
+    platform's name of another student: the platform is the same for all, and where nothing tells
+    it, such a file is nobody's.
+    """
     path = path.replace("\\", "/").removeprefix(top)
     parts = [part for part in path.split("/") if part not in ("", ".", "..")] or ["nobody"]
     last = parts[-1]
-    for part in parts[:-1] or parts:  # a file in a folder is named by the student
+    canvas = _CANVAS.fullmatch(last) if len(parts) == 1 else None
+    if canvas and platform != "canvas" and _MOODLE.match(last):
+        if not platform:
+            return _Place("nobody", last, note="may be Canvas's or Moodle's, so it is nobody's")
+        canvas = None
+    for part in () if canvas else parts[:-1] or parts:  # a file in a folder is named by the student
         moodle = _MOODLE.match(part)
+        marks = list(_MOODLE_MARK.finditer(part)) if moodle else []
+        if len(marks) > 1 and part == last:  # in the student's name or the file's: both are chosen
+            return _Place("nobody", last, note="may be of two students, so it is nobody's")
+        if len(marks) > 1:
+            return _Place(part[: marks[-1].end("number")], last)
         if moodle:
             rest = part[moodle.end() :]
             file = rest if part == last and rest else last
             note = "is a text typed into Moodle" if moodle["kind"] == "onlinetext" else ""
             return _Place(moodle["student"], file, None, 0, note)
-    canvas = _CANVAS.fullmatch(last) if len(parts) == 1 else None
     if canvas:
         student = f"{canvas['name']}_{canvas['user']}"
         return _Place(student, canvas["file"], bool(canvas["late"]), int(canvas["counter"]))
@@ -398,8 +418,9 @@ def _submission(student: str, files: list[tuple[_Place, bytes]], said: list[str]
         stem = _stem(place)
         if stem in last:
             old = last.pop(stem)[0].file
-            names = f"{old} and {place.file}" if old != place.file else f"{old} twice"
-            problems.append(f"handed in several times ({names}); the last, {place.file}, counts")
+            old, new = quoted(old, 60), quoted(place.file, 60)
+            names = f"{old} and {new}" if old != new else f"{old} twice"
+            problems.append(f"handed in several times ({names}); the last, {new}, counts")
         last[stem] = (place, body)
     if len(problems) > _MOST_PROBLEMS:
         problems[_MOST_PROBLEMS:] = [

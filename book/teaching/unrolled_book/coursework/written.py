@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from unrolled_book.coursework import tables
+from unrolled_book.coursework.answers import cells_of, decoded
 from unrolled_book.coursework.marks import cell as as_shown
 from unrolled_book.coursework.personal import my_seed
 from unrolled_book.coursework.syllabus import Syllabus, plain
@@ -100,15 +102,13 @@ def words(files: Iterable[tuple[str, bytes]], name: str) -> Words:
 
 def _cells(body: bytes) -> list[dict[str, Any]]:
     """The cells of a notebook, or of a .py file whose text stands in comments; none of the rest."""
-    text = body.decode("utf-8", errors="replace")
+    text = decoded(body).lstrip("\ufeff")
     try:
-        data = json.loads(text)
+        data = json.loads(text, strict=False)
     except (ValueError, RecursionError):
-        return list(_cells_of_program(text))
-    cells = data.get("cells") if isinstance(data, dict) else None
-    return (
-        [cell for cell in cells or () if isinstance(cell, dict)] if isinstance(cells, list) else []
-    )
+        return list(_cells_of_program(text.replace("\r\n", "\n")))
+    cells = cells_of(data) if isinstance(data, dict) else None
+    return [cell for cell in cells or () if isinstance(cell, dict)]
 
 
 def _cells_of_program(text: str) -> Iterator[dict[str, Any]]:
@@ -122,7 +122,7 @@ def _section(cells: list[dict[str, Any]], name: str) -> Words:
     """The answer and the runs between the task's mark and the next one's."""
     texts, runs, pictures, inside, answering = [], [], [], False, False
     for cell in cells:
-        source = _text(cell.get("source"))
+        source = _text(cell.get("source", cell.get("input")))
         if cell.get("cell_type") == "markdown":
             if _MARK.search(source) is None and _about(cell) == {"task": name, "role": "words"}:
                 texts.append(source)  # the mark was deleted with the words around it
@@ -227,19 +227,15 @@ def read_points(path: str | Path, syllabus: Syllabus) -> dict[tuple[str, str], G
     ValueError names the line, what stands there and what is expected.
     """
     path, known, found = Path(path), tasks(syllabus), {}
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.DictReader(file)
-        if not set(COLUMNS) <= set(reader.fieldnames or ()):
-            raise ValueError(f"{path}: expected the columns {', '.join(COLUMNS)}")
-        for row in reader:
-            cells = {key: _plain_cell(row[key] or "") for key in COLUMNS}
-            where = f"{path}, line {reader.line_num}"
-            if cells["task"] not in known:
-                names = ", ".join(known)
-                raise ValueError(f"{where}: no task {cells['task']!r}; expected one of {names}")
-            points = _points(cells["points"], known[cells["task"]].points, where)
-            if points is not None or cells["comment"]:
-                found[plain(cells["student"]), cells["task"]] = Given(points, cells["comment"])
+    for line, row in tables.read(path, COLUMNS):
+        cells = {key: _plain_cell(row[key]) for key in COLUMNS}
+        where = f"{path}, line {line}"
+        if cells["task"] not in known:
+            names = ", ".join(known)
+            raise ValueError(f"{where}: no task {cells['task']!r}; expected one of {names}")
+        points = _points(cells["points"], known[cells["task"]].points, where)
+        if points is not None or cells["comment"]:
+            found[plain(cells["student"]), cells["task"]] = Given(points, cells["comment"])
     return found
 
 

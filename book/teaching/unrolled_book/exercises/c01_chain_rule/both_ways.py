@@ -13,7 +13,6 @@ predict? What is the difference between the directions, beside the difference be
 """
 
 import numpy as np
-from unrolled.data import corpora
 from unrolled.data.tokens import CharTokenizer
 from unrolled.models.ngram import NGram
 
@@ -49,6 +48,8 @@ is left is due to the smoothing. No such argument holds for a neural network.
 
 # %% tests
 def tests(rng):
+    from unrolled.data import corpora
+
     text = corpora.load("shakespeare-small").train
     starts = rng.integers(0, len(text) - 6000, size=3)
     for start, order in zip(starts.tolist(), (2, 3, 5), strict=True):

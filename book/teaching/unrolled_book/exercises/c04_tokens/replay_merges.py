@@ -8,8 +8,6 @@ again.
 In "aaa" the merge of a and a joins the first two: the third a has lost its partner.
 """
 
-from unrolled.data.bpe_merges import learn_merges
-
 from unrolled_book.exercises.engine import call, swap
 
 kind, level, points = "code", 1, 2
@@ -40,6 +38,8 @@ gets it.
 # %% tests
 def learnt(words, n_merges):
     """The merges of a real training, as pairs of strings."""
+    from unrolled.data.bpe_merges import learn_merges
+
     merges = learn_merges({word.encode(): n for word, n in words.items()}, n_merges)
     return [(a.decode(), b.decode()) for a, b in merges]
 

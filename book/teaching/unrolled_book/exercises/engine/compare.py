@@ -21,6 +21,13 @@ _NOUGHT = 1e-9  # what is smaller is said to be 0, if the comparison cannot tell
 _COARSE = {"float16": 1e-2, "float32": 1e-5}  # how near a result is that was right but for these
 
 
+def quoted(text: str, longest: int = 120) -> str:
+    """What somebody else says, in one line and so that nobody takes it for one's own words."""
+    shown = "".join(c if c.isprintable() else " " for c in text[: longest + 1])
+    shown = shown.translate({ord("“"): '"', ord("”"): '"', ord("`"): "'"})
+    return f"“{shown[:longest]}{'…' * (len(text) > longest)}”"
+
+
 def describe(value: Any) -> str:
     """What kind of thing value is: 'an array of shape (2, 3)', 'a list of 4', 'the number 0.5'."""
     if isinstance(value, np.ndarray):
@@ -36,8 +43,8 @@ def describe(value: Any) -> str:
     if isinstance(value, (list, tuple, set, dict)):
         return f"a {type(value).__name__} of {len(value)}"
     if isinstance(value, Unknown):
-        return f"a thing of type {str(value.type_name)[:60]}"
-    return f"a thing of type {type(value).__name__}"
+        return f"a thing of type {quoted(str(value.type_name), 60)}"
+    return f"a thing of type {quoted(type(value).__name__, 60)}"
 
 
 def difference(
@@ -66,6 +73,12 @@ def difference(
     After the sentence, small arrays are printed whole, on lines of their own.
     """
     return _Comparison(tolerance, by_hand, rounded, reveal).of(got, expected, at)
+
+
+def name_key(key: Any) -> str:
+    """A key of a dict, in short."""
+    shown = repr(key)
+    return f"the key {shown if len(shown) <= 60 else quoted(shown, 60)}"
 
 
 def describe_type(value: Any) -> str:
@@ -196,7 +209,7 @@ class _Comparison:
             for key in expected
             if key not in got
         ]
-        extra = [f"the key {key!r} does not belong" for key in got if key not in expected]
+        extra = [f"{name_key(key)} does not belong" for key in got if key not in expected]
         if missing or extra:
             return _where(at) + "; ".join(missing[:1] + extra[:1])
         return _first(self.of(got[k], e, f"{at}[{k!r}]") for k, e in expected.items())
@@ -307,6 +320,8 @@ def _is_rounded(x: float, e: float) -> bool:
 def _short(value: Any, digits: int = 4) -> str:
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, str) and not _FRACTION.fullmatch(value.replace("−", "-")[:_LONGEST]):
+        return quoted(value, 40)
     text = f"{value:.{digits}g}" if isinstance(value, float) else str(value)
     return text if len(text) <= _LONGEST else f"{text[:20]}… ({len(text)} characters)"
 

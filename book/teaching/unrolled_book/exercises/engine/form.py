@@ -26,9 +26,14 @@ what can cross as JSON (see `wire`). Its cell runs beside the student's answer, 
 of the file: it sees the file's imports (but for those from `unrolled_book`) and itself. Where
 its arguments tell the answer, or it judges what the answer returns, the cell says `apart = True`:
 the grader then runs it in a process of its own, and what it calls the answer with must cross as
-JSON, but for functions and random generators. The call that the reader would write is
+JSON, but for functions and random generators. What the answer must not build is forbidden by
+`memory_mb = 256` there, its limit in the sandbox, and a test that cannot do with it; what `use`
+itself measures beside an answer, the answer can prevent. The call that the reader would write is
 `show(*args)`, a function in the cell of the tests, or the plain call where `show = True`; without
 `show` none is shown.
+
+What the file imports above its first cell, the answer may import too. A package of the book or
+torch, which only the tests need, is imported in their functions: what is not there cannot answer.
 
 A wrong answer is a change of the solution's text, `swap("+=", "=")`; or a function or value of its
 own; or, where the answer is a dict, the entries that differ from the solution's. Wrong answers
@@ -195,6 +200,13 @@ def _read(path: Path, found: dict[str, Any]) -> Exercise:
         not {"use"} & (found.keys() | sections) or "def use(" in sections.get("use", ""),
         "how an answer is used is `def use(answer, *args)` in a cell '# %% use'",
     )
+    for package, names in _of_packages(head).items():
+        answering = "".join(sections.get(cell, "") for cell in ("starter", "solution", "use"))
+        need(
+            any(re.search(rf"\b{re.escape(name)}\b", answering) for name in names),
+            f"{package} is imported above the first cell, so an answer may use it; what only the "
+            "tests need is imported in their cell",
+        )
     use_source = f"{_imports(head)}\n\n{sections['use']}\n" if "use" in found else ""
     starter = found.get("starter")
     return Exercise(
@@ -237,6 +249,18 @@ def _cells(source: str) -> tuple[str, list[tuple[str, str]]]:
     """What stands above the first cell, and the cells by name."""
     head, *parts = re.split(r"(?m)^# %% *(\w+).*$\n?", source)
     return head, list(zip(parts[::2], (p.strip() for p in parts[1::2]), strict=True))
+
+
+def _of_packages(head: str) -> dict[str, list[str]]:
+    """The modules of the book and of torch that are imported there, and the names they give."""
+    found: dict[str, list[str]] = {}
+    for node in ast.parse(head).body:
+        for alias in node.names if isinstance(node, (ast.Import, ast.ImportFrom)) else ():
+            module = getattr(node, "module", None) or alias.name
+            if module.partition(".")[0] in ("unrolled", "torch"):
+                given = (alias.asname or alias.name).partition(".")[0]
+                found.setdefault(module, []).append(given)
+    return found
 
 
 def _imports(head: str) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .compare import describe, describe_type, difference
+from .compare import describe, describe_type, difference, name_key, quoted
 from .running import Outcome, quiet, run
 from .wire import decode, encode
 
@@ -152,7 +152,8 @@ def _sound(outcome: Any) -> Outcome:
             error = outcome["error"]
             line = None if error["line"] is None else int(error["line"])
             said = {key: str(error[key])[:300] for key in ("type", "message", "text")}
-            return {"error": said | {"line": line}, "mutated": mutated}
+            kept = {"stopped": True} if outcome.get("stopped") is True else {}
+            return {"error": said | {"line": line}, "mutated": mutated} | kept
         decode(outcome["value"])
         return {"value": outcome["value"], "mutated": mutated}
     except Exception:
@@ -244,16 +245,18 @@ def _error_findings(outcome: Outcome, expected: Outcome, reveal: bool) -> list[_
         got = describe(decode(outcome["value"]))
         return [_Finding(f"returned {got}, but it must raise {expected['error']['type']}")]
     error = outcome["error"]
-    if error["type"] == "Stopped":  # the sandbox has stopped it; the message says why
+    if "stopped" in outcome:  # by the sandbox; the message says why
         return [_Finding(error["message"])]
     if "error" in expected and error["type"] == expected["error"]["type"]:
         return []
+    name, message = error["type"], error["message"]
     where = f" (line {error['line']}: `{error['text']}`)" if error["line"] else ""
-    if where and not reveal:  # the lines were counted in what was taken out of a notebook
+    if not reveal:  # somebody else's answer: its words are its own
+        message = quoted(message)
+        # The lines were counted in what was taken out of a notebook.
         where = f" (in `{error['text']}`)" if error["text"] else ""
     wanted = f"; it must raise {expected['error']['type']}" if "error" in expected else ""
-    said = f"raised {error['type']}: {error['message']}{where}{wanted}"
-    return [_Finding(said, raised=error["type"])]
+    return [_Finding(f"raised {name}: {message}{where}{wanted}", raised=name)]
 
 
 def _judged(exercise: Exercise, got: Any, right: Any, call: Call, reveal: bool) -> str | None:
@@ -298,7 +301,7 @@ def _mark_value(exercise, calls, outcomes, expected, planned, reveal) -> Report:
             )
             lines += [wrong] if wrong else []
             n_right += wrong is None
-    lines += [f"the key {key!r} does not belong" for key in got if key not in right]
+    lines += [f"{name_key(key)} does not belong" for key in got if key not in right]
     counts = {"n_passed": n_right, "n_tests": n}
     if len(open_parts) == n:
         return Report(exercise.name, "unwritten", NOT_YET, **counts)

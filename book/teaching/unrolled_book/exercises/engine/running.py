@@ -1,16 +1,21 @@
 """Running an answer on encoded arguments: the half of the marking that may stand in a sandbox.
 
 It needs the answer and the arguments, and of the package only `wire`; see `marking` for the rest.
+`attempt` may run beside an answer that nobody trusts: it concludes nothing, and says what came out
+and how the arguments look now. `run` is for answers of one's own.
 """
 
 from __future__ import annotations
 
+import hashlib
 import inspect
+import json
 import linecache
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -26,10 +31,11 @@ def run(answer: Any, arguments: list[Any], use: Callable[..., Any] | None = None
     An outcome is {"value": …} or {"error": {"type", "message", "line", "text"}}, and "mutated":
     positions of the arguments that the answer changed.
     """
-    return [_attempt(answer, args, use) for args in arguments]
+    return [compared(attempt(answer, args, use), prints(decode(args))) for args in arguments]
 
 
-def _attempt(answer: Any, arguments: Any, use: Callable[..., Any] | None) -> Outcome:
+def attempt(answer: Any, arguments: Any, use: Callable[..., Any] | None) -> Outcome:
+    """One outcome, with "after" in place of "mutated": the prints of the arguments as they are."""
     args = decode(arguments)
     try:
         with quiet():
@@ -37,9 +43,23 @@ def _attempt(answer: Any, arguments: Any, use: Callable[..., Any] | None) -> Out
             outcome: Outcome = {"value": encode(value)}
     except (Exception, SystemExit) as error:  # exit() must not end the reader's session
         outcome = {"error": describe_error(error, answer)}
-    pairs = enumerate(zip(decode(arguments), args, strict=True))
-    outcome["mutated"] = [i for i, (before, now) in pairs if encode(before) != encode(now)]
-    return outcome
+    return outcome | {"after": prints(args)}
+
+
+def prints(args: Any) -> list[str]:
+    """What each of the arguments looks like, as a short text: equal for equal values."""
+    texts = (json.dumps(encode(arg)).encode() for arg in args)
+    return [hashlib.sha256(text).hexdigest()[:16] for text in texts]
+
+
+def compared(outcome: Outcome, before: list[str]) -> Outcome:
+    """The outcome with "mutated", from what the arguments looked like before the call.
+
+    Arguments of which nothing is said count as changed.
+    """
+    pairs = enumerate(zip_longest(before, outcome["after"][: len(before)]))
+    rest = {key: part for key, part in outcome.items() if key != "after"}
+    return rest | {"mutated": [i for i, (old, new) in pairs if old != new]}
 
 
 @contextmanager

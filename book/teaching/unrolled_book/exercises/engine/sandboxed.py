@@ -6,7 +6,7 @@ an answer that takes it over learns only its own arguments, and what it hands ou
 
 Both pipes carry JSON, a document to a line. In: the limits, and when the first byte `READY` has
 gone out, the program, the answer's name and the encoded arguments. Out: that byte, an outcome for
-each call or {"stopped": sentence}, and last {"seconds": 0.1}.
+each call or {"stopped": what}, and last {"seconds": 0.1}.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from __future__ import annotations
 import builtins
 import importlib.util
 import json
-import linecache
 import os
 import random
 import resource
@@ -28,8 +27,8 @@ from typing import Any
 import numpy as np
 
 from . import apart
-from .running import Outcome, describe_error, run
-from .wire import encode
+from .running import Outcome, attempt, describe_error, prints
+from .wire import decode, encode
 
 if importlib.util.find_spec("torch"):  # where it is allowed; its address space is not the answer's
     import torch  # noqa: F401
@@ -110,22 +109,20 @@ def _mapped_bytes() -> int:
 
 
 class _Stop(Exception):
-    """What keeps the program from being an answer, in a sentence."""
+    """The program is no answer: the name of the type of what it defines, or None for nothing."""
 
 
 def _defined(request: dict[str, Any]) -> Any:
     """What the program says that the answer is."""
     name, source = request["name"], request["program"]
-    linecache.cache[_FILE] = (len(source), None, source.splitlines(keepends=True), _FILE)
     module = types.ModuleType("__main__")
     sys.modules["__main__"] = module  # where a dataclass looks for itself
     exec(compile(source, _FILE, "exec"), vars(module))
     if name not in vars(module):
-        raise _Stop(f"the program defines no `{name}`")
+        raise _Stop(None)
     answer = vars(module)[name]
     if not (request["is_value"] or answer is Ellipsis or callable(answer)):
-        kind = type(answer).__name__
-        raise _Stop(f"`{name}` is a thing of type {kind}, not a function or a class")
+        raise _Stop(type(answer).__name__)
     return answer
 
 
@@ -136,7 +133,8 @@ def _outcomes(request: dict[str, Any], peer: apart.Peer | None) -> Iterator[Outc
         return apart.serve(peer, answer)
     arguments = [[]] if request["is_value"] else request["arguments"]
     if request["is_value"] or answer is Ellipsis:
-        return iter([{"value": encode(answer), "mutated": []}] * len(arguments))
+        value = encode(answer)
+        return ({"value": value, "after": prints(decode(args))} for args in arguments)
     use = _use(request["use_source"])
     return (_outcome(answer, args, use) for args in arguments)
 
@@ -149,11 +147,11 @@ def _use(source: str) -> Any:
 
 def _outcome(answer: Any, args: Any, use: Any) -> Outcome:
     try:
-        return run(answer, [args], use)[0]
+        return attempt(answer, args, use)
     except apart.Gone:
         raise
     except BaseException as error:  # KeyboardInterrupt, and kinds of the answer's own
-        return {"error": _described(error, answer), "mutated": []}
+        return {"error": _described(error, answer), "after": []}
 
 
 def _written(outcome: Outcome, dumps: Callable[..., str]) -> str:
@@ -162,7 +160,7 @@ def _written(outcome: Outcome, dumps: Callable[..., str]) -> str:
         return dumps(outcome, allow_nan=False)
     except (TypeError, ValueError, RecursionError, MemoryError) as error:
         named = f"thing that cannot cross ({type(error).__name__})"
-        return dumps({"value": {"unknown": named}, "mutated": []})
+        return dumps({"value": {"unknown": named}, "after": []})
 
 
 def _described(error: BaseException, answer: Any, file: str | None = None) -> dict[str, Any]:
@@ -172,12 +170,11 @@ def _described(error: BaseException, answer: Any, file: str | None = None) -> di
         return {"type": type(error).__name__, "message": "", "line": None, "text": ""}
 
 
-def _stopped(error: BaseException) -> str:
+def _stopped(error: BaseException) -> Any:
+    """A type's name or None, as in `_Stop`; or the error, with the line of the program."""
     if type(error) is _Stop:
-        return str(error)
+        return error.args[0]
     said = _described(error, None, _FILE)
-    message, line, text = said["message"], said["line"], said["text"]
     if isinstance(error, SyntaxError) and error.filename == _FILE:
-        message, line, text = error.msg, error.lineno, (error.text or "").strip()
-    where = f" (line {line}: `{text}`)" if line else ""
-    return f"the program stops with {said['type']}: {message}{where}"
+        said |= {"message": error.msg, "line": error.lineno}
+    return said

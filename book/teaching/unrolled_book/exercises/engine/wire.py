@@ -185,18 +185,34 @@ def decode(data: Any) -> Any:
 
 
 def _check_size(data: Any) -> None:
-    """Texts and numbers side by side become, in numpy, an array as wide as the longest text."""
+    """Texts and numbers side by side become, in numpy, an array as wide as the longest text.
+
+    An array stands for its entries, one of text for texts of its width.
+    """
     n_leaves, longest, level = 0, 0, [data]
     for _ in range(3 * _DEEPEST):  # a dict's entries are lists in a list in a dictionary
-        texts = [len(d) for d in level if isinstance(d, str)]
+        arrays = [_array_size(d) for d in level if isinstance(d, dict) and not _parts(d)]
+        texts = [len(d) for d in level if isinstance(d, str)] + [width for _, width in arrays]
         longest = max(longest, max(texts, default=0))
-        n_leaves += len(level)
+        n_leaves += len(level) + sum(size for size, _ in arrays)
         if not (level := [part for d in level for part in _parts(d)]):
             break
     else:
         raise ValueError("nested too deeply")
     if 4 * n_leaves * longest > _LARGEST and n_leaves > 1:
         raise _TooLarge(f"{n_leaves} parts, one with {longest} characters: too large together")
+
+
+def _array_size(data: dict[str, Any]) -> tuple[int, int]:
+    """Of an encoded array: how many entries it has, and the characters of one, if they are text."""
+    body = next(iter(data.values()), None)
+    if not (isinstance(body, list) and len(body) == 3):
+        return 0, 0
+    name, shape, _ = body
+    if not isinstance(shape, list) or not all(type(n) is int and 0 <= n <= _LARGEST for n in shape):
+        return 0, 0  # which `_decode_array` refuses
+    width = re.fullmatch(r"[<|]U(\d{1,7})", name) if isinstance(name, str) else None
+    return math.prod(shape[:33]), int(width[1]) if width else 0
 
 
 def _parts(data: Any) -> Any:
