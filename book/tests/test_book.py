@@ -66,16 +66,6 @@ def test_on_a_phone_what_scrolls_sideways_shows_it(name, visit):
     assert visit(name, "desktop").unmarked == []
 
 
-def test_on_the_road_a_chapter_with_a_letter_stands_below_its_neighbour():
-    road = soup("index.html").select_one(".u-road")
-    below = {link["href"] for link in road.select("ol > li > ul > li a")}
-    letters = {name for name in CHAPTERS if re.match(r"chapters/\d+[a-z]_", name)}
-    assert below == letters
-    whole = {link["href"] for link in road.select("ol > li > p > a")}
-    assert whole == set(CHAPTERS) - letters
-    assert len(road.select("ol")) == len(road.select(".u-part"))
-
-
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_a_mark_stays_on_the_line_of_its_formula(name, visit):
     assert visit(name, "desktop").fallen == []
