@@ -22,6 +22,9 @@ UNUSED = (
     "scripts/bootstrap.js",
     "scripts/bootstrap.js.LICENSE.txt",
     "images",
+    "language_data.js",
+    "searchtools.js",
+    "sphinx_highlight.js",
     "webpack-macros.html",
     "sbt-webpack-macros.html",
 )
@@ -86,6 +89,17 @@ def leave_out_mathjax(
     context["script_files"] = [s for s in context["script_files"] if not sets_formulas(s)]
 
 
+def leave_out_highlighting(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object
+) -> None:
+    """Sphinx's marks of what was searched for, and the button that takes them away."""
+    context["script_files"] = [
+        script
+        for script in context["script_files"]
+        if "sphinx_highlight" not in str(getattr(script, "filename", script))
+    ]
+
+
 def open_contents(
     app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object
 ) -> None:
@@ -107,5 +121,6 @@ def open_contents(
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("html-page-context", open_contents, priority=900)
     app.connect("html-page-context", leave_out_mathjax, priority=950)
+    app.connect("html-page-context", leave_out_highlighting, priority=950)
     app.connect("build-finished", trim, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -12,10 +12,11 @@
     return base;
   }
   function turn(folder) {
+    const parts = [document, ...[...document.querySelectorAll("template")].map((one) => one.content)];
     for (const name of ["href", "src", "action"])
-      for (const element of document.querySelectorAll(`[${name}^="${base}"]`)) {
+      for (const element of parts.flatMap((part) => [...part.querySelectorAll(`[${name}^="${base}"]`)])) {
         const address = folder + element.getAttribute(name).slice(base.length);
-        if (element.tagName !== "SCRIPT") element.setAttribute(name, address);
+        if (element.tagName !== "SCRIPT" || !element.isConnected) element.setAttribute(name, address);
         else { // a script runs once; another one takes its place
           const again = Object.assign(document.createElement("script"), { src: address, async: false });
           element.replaceWith(again);

@@ -262,7 +262,7 @@ def test_a_wrong_address_is_searched_from(tab, plain):
     tab.keyboard.press("Control+k")
     tab.keyboard.type("perplexity")
     tab.keyboard.press("Enter")
-    tab.wait_for_selector("#search-results li a")
+    tab.wait_for_selector("main .u-found li a")
     assert urlsplit(tab.url).path == f"{base()}search.html"
 
 
