@@ -34,7 +34,9 @@ def terms(app: Sphinx) -> dict[str, tuple[str, str, str]]:
     found = {}
     if GLOSSARY in app.env.found_docs:
         for item in app.env.get_doctree(GLOSSARY).findall(nodes.definition_list_item):
-            definition = " ".join(item.next_node(nodes.definition).astext().split())
+            said = item.next_node(nodes.definition).children
+            text = " ".join(p.astext() for p in said if not isinstance(p, nodes.comment))
+            definition = " ".join(text.split())
             for term in item.findall(nodes.term):
                 anchor = term["ids"][0]
                 entry = (GLOSSARY, anchor, definition)

@@ -3,8 +3,8 @@
 The address of the site follows from `_config.yml` (repository: url), as GitHub Pages makes it; the
 environment variable BOOK_URL sets another. From it come each page's canonical link, its OpenGraph
 tags, `sitemap.xml`, `robots.txt`, `feed.xml` (the versions of CHANGELOG.md) and `404.html`, whose
-links work at any depth. The foot of a page says which version it is of, when it last changed, and
-where to report a mistake.
+links work at any depth and, by a script in it, at another address than that one. The foot of a page
+says which version it is of, when it last changed, and where to report a mistake.
 
 Written here and not left to extensions: sphinx-sitemap forgets the pages that a second build
 does not write again, sphinx-notfound-page does not reach the theme's table of contents, and
@@ -38,6 +38,7 @@ ATOM = "http://www.w3.org/2005/Atom"
 SITEMAP = "http://www.sitemaps.org/schemas/sitemap/0.9"
 EDITED = "main"  # the branch that a reader's edit goes to, whatever tag the notebooks pin
 _RELEASE = re.compile(r"^## (\d\S*) \((\d{4}-\d{2}-\d{2})\)$", re.MULTILINE)
+LOST = Path(__file__).with_name("lost.js")  # for the page 404, which carries it
 _RELATIVE = re.compile(r'((?:href|src|action|data-content_root)=")(?![#/]|[a-z][a-z+.-]*:)(?:\./)?')
 
 
@@ -169,8 +170,13 @@ def not_found(app: Sphinx) -> Iterator[tuple[str, dict[str, str], str]]:
 
 
 def from_anywhere(page: str, site: str) -> str:
-    """The page's HTML with links that start at the host, so that they lead home at any depth."""
-    return _RELATIVE.sub(rf"\g<1>{urlsplit(site).path}", page)
+    """The page's HTML with links that start at the host, so that they lead home at any depth.
+
+    Where the book lies elsewhere than was told, a port or folder of its own, the script finds it.
+    """
+    base = urlsplit(site).path
+    script = f'<head>\n<script data-base="{base}">\n{LOST.read_text("utf8")}</script>'
+    return _RELATIVE.sub(rf"\g<1>{base}", page).replace("<head>", script, 1)
 
 
 def feed(changes: str, site: str, title: str) -> bytes:

@@ -44,6 +44,7 @@ def tell_page(
         items = "".join(f'<li id="deck-{one["name"]}">{escape(one["title"])}</li>' for one in decks)
         context["body"] = context["body"].replace("<noscript>", f"<ul>{items}</ul><noscript>", 1)
         context["body"] += f'\n<script type="application/json" id="u-cards">{text}</script>\n'
+        context["formulas"] = True  # the cards have some
         app.add_js_file("today.js", loading_method="defer")
     elif page == MAP:
         app.add_js_file("map.js", loading_method="defer")

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from sphinx.application import Sphinx
 
-# In a page: what it loads of `_static`, and the search index beside the search page.
+# In a page: what it loads of `_static`.
 ASKED = re.compile(
-    r"""\b(href|src)="([^":?#]*?)((?:_static/[^"?#]+|searchindex)\.(?:css|m?js|svg))(?:\?v=\w+)?\""""
+    r"""\b(href|src)="([^":?#]*?)(_static/[^"?#]+\.(?:css|m?js|svg))(?:\?v=\w+)?\""""
 )
 # In a script or module: the modules beside it.
 MODULE = re.compile(r"""(["'])\./([\w-]+\.mjs)(?:\?v=\w+)?\1""")
@@ -59,10 +59,9 @@ def stamp_page(page: str, versions: dict[str, str]) -> str:
 def stamp(site: Path) -> None:
     """Version all scripts and styles of a built book; the same when done again."""
     stamp_modules(site / "_static" / "exercises")
-    files = [*(site / "_static").rglob("*"), site / "searchindex.js"]
     versions = {
         path.relative_to(site).as_posix(): version(path.read_bytes())
-        for path in files
+        for path in (site / "_static").rglob("*")
         if path.suffix in {".css", ".js", ".mjs", ".svg"}
     }
     for path in site.rglob("*.html"):

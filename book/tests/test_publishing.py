@@ -6,12 +6,13 @@ import datetime
 import re
 import subprocess
 import tomllib
+import zipfile
 from urllib.parse import parse_qs, urlsplit
 from xml.etree import ElementTree
 
 import pytest
 import yaml
-from conftest import PATIENCE, ROOT, SITE, base, pages, show
+from conftest import PATIENCE, ROOT, SITE, Plain, base, pages, served, show
 from PIL import Image
 from playwright.sync_api import expect
 
@@ -215,13 +216,53 @@ def test_the_page_for_a_wrong_address_is_whole_at_any_depth(lost, tab, plain):
     expect(tab).to_have_url(f"{plain}/index.html", timeout=PATIENCE)
 
 
+class AtTheRoot(Plain):
+    """Serves the book at /, whatever address it was built for."""
+
+    def translate_path(self, path: str) -> str:
+        return super().translate_path(base() + path.removeprefix("/"))
+
+
+class InAFolder(Plain):
+    """Serves the book in another folder than it was built for."""
+
+    def translate_path(self, path: str) -> str:
+        inside = path.startswith("/some/folder/")
+        return super().translate_path(
+            base() + path.removeprefix("/some/folder/") if inside else "/no"
+        )
+
+
+@pytest.mark.parametrize(
+    ("host", "home", "lost"),
+    [(AtTheRoot, "", "404.html"), (AtTheRoot, "", "a/b/c"), (InAFolder, "/some/folder", "a/b.html"),
+     (None, SITE.as_uri(), "404.html")],
+)  # fmt: skip
+def test_the_page_for_a_wrong_address_is_styled_where_the_book_was_not_built_for(
+    host, home, lost, browser
+):
+    """At a port of its own, in a folder, from a disk: the page finds the book."""
+    with served(host or Plain) as address:
+        root = home if host is None else address.removesuffix(base().rstrip("/")) + home
+        page = browser.new_page()
+        page.set_default_timeout(PATIENCE)
+        page.goto(f"{root}/{lost}")
+        page.wait_for_function(
+            "getComputedStyle(document.querySelector('.bd-main')).display === 'flex'"
+        )
+        assert page.get_attribute("text=the front page", "href").endswith("/index.html")
+        page.click("text=the front page")
+        page.wait_for_selector(".u-lede")
+        page.close()
+
+
 def test_a_wrong_address_is_searched_from(tab, plain):
     show(tab, "desktop")
     tab.goto(f"{plain}/a/b/c")
     tab.keyboard.press("Control+k")
     tab.keyboard.type("perplexity")
     tab.keyboard.press("Enter")
-    tab.wait_for_selector("#search-results li a")
+    tab.wait_for_selector("main .u-found li a")
     assert urlsplit(tab.url).path == f"{base()}search.html"
 
 
@@ -292,17 +333,26 @@ def test_editions_are_linked_where_they_were_built(small, tmp_path):
     build, out = tmp_path / "build", tmp_path / "out"
     build.mkdir()
     html = small / "html"
-    html.mkdir()
+    sources = html / "_sources" / "chapters"
+    sources.mkdir(parents=True)
+    (sources / "01_a.ipynb").write_bytes(b"{}")
+    (sources / "02_b.md").write_bytes(b"no notebook")
     (html / "index.html").write_text(f"<p>{site.PLACE}</p>")
     assert site.assemble(html, build, out) == []
-    assert "href" not in (out / "index.html").read_text("utf8")
+    text = (out / "index.html").read_text("utf8")
+    assert re.findall('href="(.*?)"', text) == [site.NOTEBOOKS]
     (build / "unrolled.pdf").write_bytes(bytes(31_400_000))
     (build / "unrolled.epub").write_bytes(bytes(2_340_000))
+    archive = (out / site.NOTEBOOKS).read_bytes()
     assert site.assemble(html, build, out) == ["PDF", "EPUB"]
     text = (out / "index.html").read_text("utf8")
-    assert '<a href="unrolled.pdf" download>PDF</a> (31 MB)' in text
-    assert '<a href="unrolled.epub" download>EPUB</a> (2.3 MB)' in text
+    assert 'href="unrolled.pdf" download>PDF <small>31 MB</small></a>' in text
+    assert 'href="unrolled.epub" download>EPUB <small>2.3 MB</small></a>' in text
     assert (out / "unrolled.pdf").stat().st_size == 31_400_000
+    assert (out / site.NOTEBOOKS).read_bytes() == archive
+    with zipfile.ZipFile(out / site.NOTEBOOKS) as packed:
+        assert packed.namelist() == ["unrolled/01_a.ipynb"]
+        assert packed.read("unrolled/01_a.ipynb") == b"{}"
 
 
 def test_the_landing_page_has_a_place_for_the_editions():

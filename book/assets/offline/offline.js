@@ -1,11 +1,7 @@
-/* The book without a network (see sw.js), and from a folder. */
+/* The book without a network (see sw.js). */
 (function () {
   "use strict";
-  // From a folder a browser reads no other page: the search lists its finds without excerpts.
-  if (location.protocol === "file:") {
-    DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
-    return;
-  }
+  if (location.protocol === "file:") return;
   const workers = navigator.serviceWorker; // none in private windows of some browsers, or over http
   if (!workers) return;
   const first = !workers.controller;
