@@ -221,6 +221,17 @@ def test_a_run_that_breaks_says_so():
     assert ask(do="step", lr=1e308, seconds=5)["broken"]
 
 
+def test_the_record_has_a_row_for_each_model_and_a_score_for_each_seed():
+    found = recorded.run(["bigram"], seeds=(0, 1), steps=(1, 2), longest={"bigram": 3})
+    (row,) = found["metrics"]["rows"].values()
+    assert row["steps"] == [1, 2, 3]
+    assert np.shape(row["bits"]) == (3, 2)
+    assert row["bits"][0] > row["bits"][1] > row["bits"][2]
+    kept = record.load("workbench")
+    assert kept["config"] == recorded.config(tuple(MODELS))
+    assert all(len(bits) == 5 for r in kept["metrics"]["rows"].values() for bits in r["bits"])
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_a_run_with_the_recorded_settings_falls_into_the_recorded_spread(model):
     row = record.load("workbench")["metrics"]["rows"][model]

@@ -6,7 +6,7 @@ settings. About 10 minutes for five seeds on one core.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 import numpy as np
@@ -21,6 +21,8 @@ from unrolled_book.workbench.twins import twin
 
 CORPUS = "shakespeare"
 ORDERS = (1, 2, 3, 4, 5)
+STEPS = (100, 1000)
+LONGEST = {"two-layer-gpt": 4000}  # it learns the slowest
 
 
 def text() -> Text:
@@ -58,21 +60,29 @@ def train_torch(model: str, text: Text, *, seed: int, steps: Sequence[int]) -> l
     return found
 
 
+def config(models: Sequence[str]) -> dict:
+    """What the form of the page begins with; the seed is each of several here."""
+    first = {k: v for k, v in asdict(Settings()).items() if k not in ("model", "seed")}
+    lr = {name: MODELS[name].lr for name in models}
+    return first | {"lr": lr, "corpus": CORPUS, "characters": LENGTH}
+
+
 def run(
     models: Sequence[str] = tuple(MODELS),
     *,
     seeds: Sequence[int] = range(5),
-    steps: Sequence[int] = (100, 1000),
+    steps: Sequence[int] = STEPS,
+    longest: Mapping[str, int] = LONGEST,
 ) -> dict:
-    """For each model the bits per byte after these steps, by seed; and the n-grams'."""
+    """For each model the bits per byte after these steps, and longest, by seed; the n-grams'."""
     here = text()
     rows = {}
     for model in models:
-        by_seed = [train_torch(model, here, seed=seed, steps=steps) for seed in seeds]
-        rows[model] = {"steps": list(steps), "bits": [list(b) for b in zip(*by_seed, strict=True)]}
-    settings = asdict(Settings()) | {"lr": {name: MODELS[name].lr for name in models}}
+        looks = [*steps, *([longest[model]] if model in longest else [])]
+        by_seed = [train_torch(model, here, seed=seed, steps=looks) for seed in seeds]
+        rows[model] = {"steps": looks, "bits": [list(b) for b in zip(*by_seed, strict=True)]}
     return {
-        "config": settings | {"corpus": CORPUS, "characters": LENGTH},
+        "config": config(models),
         "seeds": list(seeds),
         "metrics": {"rows": rows, "n_grams": {str(n): here.n_gram(n) for n in ORDERS}},
     }
