@@ -22,7 +22,11 @@
 //   output    what the reader's code printed, cut off after 20,000 characters
 //   renew     whether the reader's code has changed what judges answers: start a fresh interpreter
 //
-// It never throws on the reader's account; `start` throws where the bundle cannot be loaded. An
+// `tryOut` runs a listing of a chapter, "c14_attention/0", after what the chapter defined for it, and
+// gives state ("passed", "failed" or "dead"), text (a last expression's value, or what went wrong),
+// output and renew.
+//
+// They never throw on the reader's account; `start` throws where the bundle cannot be loaded. An
 // endless loop ends only with the worker.
 //
 // Of manifest.json the page may use: `total_bytes`; `exercises`, the names that run here;
@@ -49,29 +53,47 @@ export async function start({ base, version = "", progress = () => {} }) {
   let dead = "";
   API.on_fatal = (error) => (dead ||= first(error));
   const check = API.runPythonInternal("from live_reader import examine; examine");
+  const show = API.runPythonInternal("from live_reader import listing; listing");
+  const programs = {}; // by chapter: what it defined before each listing
   close();
   const evaluate = (source) => String(API.runPythonInternal(source)); // for the book's tests
-  return { run, manifest, evaluate };
+  return { run, tryOut, manifest, evaluate };
 
   async function run(exercise, source, seed = null) {
-    for (const name of manifest.texts[exercise] ?? []) {
-      const path = `${SITE}/unrolled/data/texts/${name}`;
-      if (!Module.FS.analyzePath(path).exists) write(Module.FS, path, await get(name));
+    await fetchTexts(exercise);
+    const why = `✗ ${exercise.split("/").at(-1)}: `;
+    return { n_passed: 0, n_tests: 0, seed, ...answered(() => check(exercise, source, seed), why) };
+  }
+
+  async function tryOut(listing, source) {
+    await fetchTexts(listing);
+    const [chapter, n] = listing.split("/");
+    programs[chapter] ??= JSON.parse(new TextDecoder().decode(await get(`${chapter}.json`)));
+    return answered(() => show(programs[chapter][n], source));
+  }
+
+  async function fetchTexts(name) {
+    for (const file of manifest.texts[name] ?? []) {
+      const path = `${SITE}/unrolled/data/texts/${file}`;
+      if (!Module.FS.analyzePath(path).exists) write(Module.FS, path, await get(file));
     }
+  }
+
+  function answered(ask, begin = "") {
     try {
-      if (!dead) return JSON.parse(check(exercise, source, seed));
+      if (!dead) return JSON.parse(ask());
     } catch (error) {
       dead ||= first(error);
     }
     const [, why] = ENDS.find(([sign]) => sign.test(dead)) ?? ["", dead];
-    const text = `✗ ${exercise.split("/").at(-1)}: Python has ended (${why}); it begins anew with the next check`;
-    return { state: "dead", text, n_passed: 0, n_tests: 0, seed, output: printed() };
+    const text = `${begin}Python has ended (${why}); it begins anew with the next ${begin ? "check" : "run"}`;
+    return { state: "dead", text, output: printed() };
   }
 }
 
 const first = (error) => String(error?.message ?? error).trim().split("\n").at(-1);
 const ENDS = [
-  [/exit\(\d+\)/, "the answer has ended the program"],
+  [/exit\(\d+\)/, "the code has ended the program"],
   [/call stack/, "something is nested too deeply"],
   [/memory|exception set/i, "it needs more memory than the page gives it, 1 GB"],
   [/Aborted/, "it broke down"],

@@ -1,0 +1,59 @@
+// Listings of a chapter that a reader can change: the editor in place of the code, run after what
+// the chapter defined before it. What is written here is kept by nobody: it lives as long as the page.
+import { makeEditor } from "./editor.mjs";
+import { isRunning, make, makeRunner, toLoad } from "./runner.mjs";
+
+// What the book asserts of its own numbers: not of the reader's. As in listings.py.
+const ASSERTED = /^(assert|np\.testing\.).*\n?([ )\]].*\n?)*/gm;
+
+/** The button below a listing. name: the listing's, "c14_attention/0". */
+export function offer(cell, name, n) {
+  const bar = make("div", "u-bar u-try");
+  const button = make("button", "", "Try it");
+  button.type = "button";
+  button.setAttribute("aria-label", `Try it: listing ${n}`);
+  button.onclick = () => bar.replaceWith(opened(cell, name, `listing ${n}`));
+  bar.append(button);
+  cell.querySelector("div.cell_input").after(bar);
+}
+
+function opened(cell, name, title) {
+  const code = cell.querySelector("div.cell_input");
+  const stored = cell.querySelector("div.cell_output");
+  const original = code.querySelector("pre").textContent.replace(ASSERTED, "").trimEnd();
+  const editor = makeEditor(original, `Your version of ${title}`);
+  const runner = makeRunner(editor, {
+    title,
+    labels: ["Run", "Reset"],
+    kind: "run",
+    doing: "Running",
+    job: { listing: name },
+    ended,
+    renew,
+  });
+  const reset = runner.buttons[1];
+
+  function ended({ state, text, output }) {
+    runner.box.dataset.state = state === "failed" ? state : "";
+    stored?.classList.add("u-replaced");
+    runner.say(output?.trimEnd(), text, !output && !text && "It has run, and printed nothing.");
+  }
+
+  function renew() {
+    reset.disabled = editor.text === original && !stored?.matches(".u-replaced");
+    runner.note.textContent = toLoad() && `The first run loads ${toLoad()} once.`;
+  }
+
+  reset.onclick = () => {
+    editor.replace(original);
+    stored?.classList.remove("u-replaced");
+    runner.box.dataset.state = "";
+    if (!isRunning(runner)) runner.say();
+    renew();
+  };
+  editor.onedit = renew;
+  code.classList.add("u-replaced");
+  renew();
+  queueMicrotask(() => editor.area.focus());
+  return runner.box;
+}
