@@ -24,6 +24,8 @@ TAG = "try"
 # What the book asserts of its own numbers is not asserted of the reader's. As in listings.mjs.
 _ASSERTED = re.compile(r"(?m)^(assert|np\.testing\.).*\n?([ )\]].*\n?)*")
 _PARTLY = (ast.For, ast.While, ast.If, ast.With, ast.AugAssign)  # they may leave a name as it was
+_MADE = (ast.FunctionDef, ast.ClassDef)
+_IMPORT = (ast.Import, ast.ImportFrom)
 _BUILTIN = {*vars(builtins), "__name__"}
 
 
@@ -64,25 +66,34 @@ def slice_of(source: str, earlier: Iterable[str]) -> str:
 
     Raises ValueError naming what the page lacks, or what is defined nowhere.
     """
-    needed: set[str] = set()
+    statements = [node for cell in earlier for node in _parsed(cell)]
+    asked: set[str] = set()
     for node in reversed(_parsed(source)):
-        needed = (needed - _bound(node)) | _used(node)
+        asked = (asked - _bound(node)) | _used(node)
+    kept, lost = _back(statements, asked)
+    # What a function calls may stand after it.
+    while later := {n for node in kept if isinstance(node, _MADE) for n in _used(node)} - asked:
+        asked |= later
+        kept, lost = _back(statements, asked)
+    for node in kept:
+        if isinstance(node, _IMPORT) and (absent := absent_of(imported(ast.Module([node], [])))):
+            (name,) = _bound(node)
+            raise ValueError(f"{name} needs {absent}, which the page does not have")
+    if lost := lost - _BUILTIN - {name for node in kept for name in _bound(node)}:
+        raise ValueError(f"{', '.join(sorted(lost))}: no earlier cell defines it")
+    return "\n".join(map(ast.unparse, kept))
+
+
+def _back(statements: list[ast.stmt], needed: set[str]) -> tuple[list[ast.stmt], set[str]]:
+    """The statements that are needed, found from the last to the first; and what none binds."""
     kept = []
-    for node in reversed([node for cell in earlier for node in _parsed(cell)]):
-        if not needed & (_bound(node) | _changed(node)):
-            continue
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            absent = absent_of(imported(ast.Module([node], [])))
-            if absent:
-                name = next(iter(_bound(node)))
-                raise ValueError(f"{name} needs {absent}, which the page does not have")
-        if not isinstance(node, _PARTLY):
-            needed -= _bound(node)
-        needed |= _used(node)
-        kept.append(ast.unparse(node) if isinstance(node, (ast.Import, ast.ImportFrom)) else node)
-    if lost := sorted(needed - _BUILTIN):
-        raise ValueError(f"{', '.join(lost)}: no earlier cell defines it")
-    return "\n".join(one if isinstance(one, str) else ast.unparse(one) for one in reversed(kept))
+    for node in reversed(statements):
+        if needed & (_bound(node) | _changed(node)):
+            if not isinstance(node, _PARTLY):
+                needed = needed - _bound(node)
+            needed = needed | _used(node)
+            kept.append(node)
+    return kept[::-1], needed
 
 
 def _parsed(source: str) -> list[ast.stmt]:
@@ -113,7 +124,7 @@ def _used(node: ast.stmt) -> set[str]:
     for part in ast.walk(node):
         if isinstance(part, ast.comprehension):
             found -= {n.id for n in ast.walk(part.target) if isinstance(n, ast.Name)}
-    own = isinstance(node, (*_PARTLY, ast.FunctionDef, ast.ClassDef))  # loops, what calls itself
+    own = isinstance(node, (*_PARTLY, *_MADE))  # loops, what calls itself
     return found - _bound(node) if own else found
 
 

@@ -7,24 +7,21 @@
 // `start` loads the files of manifest.json (`total_bytes` of them, the size that a button may name)
 // and then closes every road out: of the global names only those in LEFT stay, no text becomes code.
 // (postMessage, onmessage and timers stay; what else a worker needs it keeps in a constant before.)
-// base: the address of the bundle's folder. version: of the manifest, lest a browser takes an older one
-// that it kept. progress: called with the loaded share, 0 to 1. One interpreter per realm: a worker
-// calls it once.
+// base: the address of the bundle's folder. version: of the manifest, lest a browser takes an older
+// one. progress: called with the loaded share, 0 to 1. A worker calls it once.
 //
 // `run` checks an answer. source: the text that the reader wrote, which defines the name of the
 // exercise. seed: of the tests' inputs; null for a fresh one. It gives
 //
-//   state     "passed", "failed", "unwritten", or "dead": this interpreter answers no more
-//             (out of memory, os._exit, …); end the worker and start a fresh one
+//   state     "passed", "failed", "unwritten", or "dead" (out of memory, os._exit, …): end the worker
 //   text      the report as `check` prints it
 //   n_passed, n_tests
 //   seed      the one that was used: the same seed gives the same inputs again
 //   output    what the reader's code printed, cut off after 20,000 characters
 //   renew     whether the reader's code has changed what judges answers: start a fresh interpreter
 //
-// `tryOut` runs a listing of a chapter, "c14_attention/0", after what the chapter defined for it, and
-// gives state ("passed", "failed" or "dead"), text (a last expression's value, or what went wrong),
-// output and renew.
+// `tryOut("c14_attention/0", source)` runs a listing after what the chapter defined for it. It gives
+// state, text (a last expression's value, or what went wrong), output and renew.
 //
 // They never throw on the reader's account; `start` throws where the bundle cannot be loaded. An
 // endless loop ends only with the worker.
@@ -60,33 +57,33 @@ export async function start({ base, version = "", progress = () => {} }) {
   return { run, tryOut, manifest, evaluate };
 
   async function run(exercise, source, seed = null) {
-    await fetchTexts(exercise);
-    const why = `✗ ${exercise.split("/").at(-1)}: `;
-    return { n_passed: 0, n_tests: 0, seed, ...answered(() => check(exercise, source, seed), why) };
+    await texts(exercise);
+    const whose = `✗ ${exercise.split("/").at(-1)}: `;
+    return { n_passed: 0, n_tests: 0, seed, ...said(() => check(exercise, source, seed), whose) };
   }
 
   async function tryOut(listing, source) {
-    await fetchTexts(listing);
+    await texts(listing);
     const [chapter, n] = listing.split("/");
     programs[chapter] ??= JSON.parse(new TextDecoder().decode(await get(`${chapter}.json`)));
-    return answered(() => show(programs[chapter][n], source));
+    return said(() => show(programs[chapter][n], source));
   }
 
-  async function fetchTexts(name) {
+  async function texts(name) {
     for (const file of manifest.texts[name] ?? []) {
       const path = `${SITE}/unrolled/data/texts/${file}`;
       if (!Module.FS.analyzePath(path).exists) write(Module.FS, path, await get(file));
     }
   }
 
-  function answered(ask, begin = "") {
+  function said(ask, whose = "") {
     try {
       if (!dead) return JSON.parse(ask());
     } catch (error) {
       dead ||= first(error);
     }
     const [, why] = ENDS.find(([sign]) => sign.test(dead)) ?? ["", dead];
-    const text = `${begin}Python has ended (${why}); it begins anew with the next ${begin ? "check" : "run"}`;
+    const text = `${whose}Python has ended (${why}); it begins anew with the next ${whose ? "check" : "run"}`;
     return { state: "dead", text, output: printed() };
   }
 }
