@@ -59,6 +59,7 @@ def test_every_tagged_listing_opens_with_the_text_that_runs(name, open_page):
 
 def test_nothing_of_python_loads_before_the_first_run(page):
     source = first(page).locator("textarea").input_value()
+    assert not first(page).locator("div.cell_input").is_visible()
     assert [url for url in page.asked if "/live/" in url] == []
     assert "The first run loads" in first(page).locator(".u-note").inner_text()
     assert run(page, source, STORED) == STORED

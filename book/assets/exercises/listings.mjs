@@ -54,6 +54,7 @@ function opened(cell, name, title) {
   editor.onedit = renew;
   code.classList.add("u-replaced");
   renew();
+  editor.area.setSelectionRange(0, 0); // so that a narrow screen shows where the lines begin
   queueMicrotask(() => editor.area.focus());
   return runner.box;
 }
