@@ -53,8 +53,11 @@ def test_every_tagged_listing_opens_with_the_text_that_runs(name, open_page):
     page = open_page(name, again=False)
     page.wait_for_selector(".u-try button", state="attached")
     page.eval_on_selector_all(".u-try button", "all => all.forEach(button => button.click())")
+    wanted = [one.source for one in listings.of_chapter(PATHS[name])]
+    opened = "n => document.querySelectorAll('div.cell.tag_try textarea').length === n"
+    page.wait_for_function(opened, arg=len(wanted))
     found = page.eval_on_selector_all("div.cell.tag_try textarea", "all => all.map(a => a.value)")
-    assert found == [one.source for one in listings.of_chapter(PATHS[name])]
+    assert found == wanted
 
 
 def test_nothing_of_python_loads_before_the_first_run(page):

@@ -4,7 +4,6 @@
 // it, and the folded solution. Python itself (`live/`, see there) comes with the first check.
 import { all, find, put, watch } from "./answers.mjs";
 import { makeEditor } from "./editor.mjs";
-import { offer } from "./listings.mjs";
 import { isRunning, make, makeRunner, toLoad } from "./runner.mjs";
 
 const told = JSON.parse(document.getElementById("u-live").textContent);
@@ -13,8 +12,21 @@ if (window.Worker && window.DecompressionStream) {
   const cells = [...document.querySelectorAll("div.cell.tag_exercise")];
   const solved = cells.map(found).filter(Boolean).map(solve);
   watch(() => solved.forEach((one) => one.reread(true)));
-  const listings = document.querySelectorAll("div.cell.tag_try");
-  listings.forEach((cell, n) => offer(cell, `${told.chapter}/${n}`, n + 1));
+  document.querySelectorAll("div.cell.tag_try").forEach(offer);
+}
+
+/** The button below the n-th listing that a reader can try. */
+function offer(cell, n) {
+  const bar = make("div", "u-bar u-try");
+  const button = make("button", "", "Try it");
+  button.type = "button";
+  button.setAttribute("aria-label", `Try it: listing ${n + 1}`);
+  button.onclick = async () => {
+    const { opened } = await import("./listings.mjs");
+    bar.replaceWith(opened(cell, `${told.chapter}/${n}`, `listing ${n + 1}`));
+  };
+  bar.append(button);
+  cell.querySelector("div.cell_input").after(bar);
 }
 
 /** The exercise whose check stands in this cell: {name, starter, check, solution, number}. */

@@ -1,23 +1,13 @@
 // Listings of a chapter that a reader can change: the editor in place of the code, run after what
-// the chapter defined before it. What is written here is kept by nobody: it lives as long as the page.
+// the chapter defined before it. Loaded with the first click; what is written is kept by nobody.
 import { makeEditor } from "./editor.mjs";
 import { isRunning, make, makeRunner, toLoad } from "./runner.mjs";
 
 // What the book asserts of its own numbers: not of the reader's. As in listings.py.
 const ASSERTED = /^(assert|np\.testing\.).*\n?([ )\]].*\n?)*/gm;
 
-/** The button below a listing. name: the listing's, "c14_attention/0". */
-export function offer(cell, name, n) {
-  const bar = make("div", "u-bar u-try");
-  const button = make("button", "", "Try it");
-  button.type = "button";
-  button.setAttribute("aria-label", `Try it: listing ${n}`);
-  button.onclick = () => bar.replaceWith(opened(cell, name, `listing ${n}`));
-  bar.append(button);
-  cell.querySelector("div.cell_input").after(bar);
-}
-
-function opened(cell, name, title) {
+/** The editor of a listing, which hides its code. name: "c14_attention/0"; title: "listing 1". */
+export function opened(cell, name, title) {
   const code = cell.querySelector("div.cell_input");
   const stored = cell.querySelector("div.cell_output");
   const original = code.querySelector("pre").textContent.replace(ASSERTED, "").trimEnd();
