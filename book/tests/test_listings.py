@@ -95,6 +95,7 @@ def test_an_endless_loop_is_stopped_and_the_text_stays(page):
     assert "Stopped" in first(page).locator(".u-said").inner_text()
     assert first(page).locator("textarea").input_value() == loop
     assert run(page, "print(1 + 1)", "2") == "2"
+    assert len(page.workers) == 1, "the one that loops has ended"
 
 
 def test_reset_brings_the_book_back(page):
