@@ -8,7 +8,7 @@ import sys
 import pytest
 from unrolled_book import exercises
 
-from book.tools.live import archives, bundle, library, packages, trim
+from book.tools.live import archives, bundle, library, listings, packages, trim
 from book.tools.live.packages import NUMPY, PYODIDE, NoBundle
 from book.tools.notebooks import ROOT
 
@@ -82,3 +82,55 @@ def test_what_is_trimmed_leaves_what_is_kept():
     assert list(trim.python(dict.fromkeys(names, b""))) == [names[0], names[2], names[3]]
     with pytest.raises(ValueError, match="does not hold"):
         trim.numpy({f"{bundle.SITE}/numpy/_core/overrides.py": b"another version"})
+
+
+# ---- what a listing needs of the chapter before it -----------------------------------------------
+
+SET_UP = """try:
+    import unrolled_book
+except ModuleNotFoundError:
+    %pip install --quiet x
+from fractions import Fraction
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from unrolled_book import behaviour, figures
+
+figures.use_house_style()
+np.set_printoptions(precision=3)"""
+
+
+@pytest.mark.parametrize(
+    ("earlier", "listing", "kept"),
+    [
+        ("a = 1\nb = 2", "print(b)", "b = 2"),
+        ("a = 1\nb = a + 1\nc = 3", "print([b for c in 'x'])", "a = 1\nb = a + 1"),
+        ("a = 1\na = 2", "a", "a = 2"),
+        ("a = []\na.append(1)\nprint(a)", "a", "a = []\na.append(1)"),
+        ("a = {}\na['x'] = 1\na['x'] += 1", "a", "a = {}\na['x'] = 1\na['x'] += 1"),
+        ("n = 0\nfor i in range(3):\n    n += i", "n", "n = 0\nfor i in range(3):\n    n += i"),
+        ("k = 2\ndef f(x):\n    return g(x)\ndef g(x):\n    return f(k)", "f(1)",
+         "k = 2\ndef f(x):\n    return g(x)\ndef g(x):\n    return f(k)"),
+        ("a = 1", "def f(a):\n    return a\nf(2)", ""),
+        ("a = Fraction(1, 2)", "a", "from fractions import Fraction\na = Fraction(1, 2)"),
+        ("a = np.eye(2)\nnp.testing.assert_allclose(a, a)", "a",
+         "import numpy as np\nnp.set_printoptions(precision=3)\na = np.eye(2)"),
+    ],
+)  # fmt: skip
+def test_a_slice_keeps_what_binds_or_changes_a_name_that_is_needed(earlier, listing, kept):
+    assert listings.slice_of(listing, [SET_UP, earlier]) == kept
+
+
+@pytest.mark.parametrize(
+    ("listing", "says"),
+    [
+        ("x = torch.eye(2)", "torch needs torch, which the page does not have"),
+        ("plt.plot([1])", "plt needs matplotlib, which"),
+        ("figures.show(1)", "figures needs matplotlib, which"),
+        ("print(nowhere)", "nowhere: no earlier cell defines it"),
+    ],
+)
+def test_a_listing_that_the_page_cannot_run_is_refused_by_name(listing, says):
+    with pytest.raises(ValueError, match=says):
+        listings.slice_of(listing, [SET_UP, "y = 1"])

@@ -22,9 +22,9 @@ import pytest
 from unrolled_book import exercises
 from unrolled_book.exercises.engine.wire import decode
 
-from book.tools.live import bundle
+from book.tools.live import bundle, listings
 from book.tools.live.bundle import OUT, SITE
-from book.tools.notebooks import PACKAGES
+from book.tools.notebooks import PACKAGES, published
 
 HERE = Path(__file__).parent
 LIVE = Path(bundle.__file__).parent
@@ -140,6 +140,73 @@ def test_every_wrong_answer_is_told_its_own_mistake_in_the_page(manifest, part):
     assert not any(untold.values()), {name: found for name, found in untold.items() if found}
 
 
+# ---- the listings ------------------------------------------------------------------------------
+
+
+def tried(*sources: str, listing: str = "c14_attention/0") -> list[dict[str, Any]]:
+    return in_node(answers=[{"listing": listing, "source": source} for source in sources])[
+        "reports"
+    ]
+
+
+def test_every_listing_gives_in_the_page_what_the_notebook_has_stored(manifest):
+    """Exactly: what it prints, and a last expression's value. Each chapter has one at least."""
+    found = {
+        f"c{path.stem}/{n}": one
+        for path in published()
+        for n, one in enumerate(listings.of_chapter(path))
+    }
+    answers = [{"listing": name, "source": one.source} for name, one in found.items()]
+    reports = in_node(answers=answers)["reports"]
+    there = {report["listing"]: (report["output"], report["text"]) for report in reports}
+    assert there == {name: (one.printed, one.value) for name, one in found.items()}
+    assert {report["state"] for report in reports} == {"passed"}
+    slow = {report["listing"]: report["seconds"] for report in reports if report["seconds"] > 20}
+    assert not slow
+
+
+def test_a_listing_shows_a_value_and_an_error_with_its_line(manifest):
+    value, nothing, wrong, deep, torch, printed, closed = tried(
+        "import numpy as np\nprint(1)\nnp.arange(3) / 4",
+        "None",
+        "def f(x):\n    return 1 / x\n\n\nf(1)\nf(0)",
+        "def f(x):\n    return f(x)\nf(1)",
+        "import torch",
+        "print('before')\n1 +",
+        "import js",
+    )
+    assert (value["output"], value["text"]) == ("1\n", "array([0.  , 0.25, 0.5 ])")
+    assert (nothing["state"], nothing["text"]) == ("passed", "")
+    assert wrong["text"].split("\n") == [
+        "line 6: f(0)",
+        "line 2: return 1 / x",
+        "ZeroDivisionError: division by zero",
+    ]
+    assert deep["text"].count("line 2") == 5
+    assert "RecursionError" in deep["text"]
+    assert "The page does not have torch; the chapter in Colab does." in torch["text"]
+    assert printed["text"].split("\n") == ["line 2: 1 +", "SyntaxError: invalid syntax"]
+    assert printed["output"] == ""
+    assert "No module named 'js'" in closed["text"]
+
+
+def test_an_error_below_names_the_chapters_function(manifest):
+    (report,) = tried("count('(x')", listing="c09_rnn/2")
+    assert report["text"].split("\n")[:2] == [
+        "line 1: count('(x')",
+        "in count, from earlier in the chapter: "
+        """x = np.eye(2)[['()'.index(symbol) for symbol in text]]""",
+    ]
+
+
+def test_a_listing_begins_anew_each_time_and_leaves_the_exercises_as_they_were(manifest):
+    change = "np.exp = None\nHAND[0] = 'dog'\nnp.set_printoptions(precision=1)"
+    ask = [{"listing": "c08_neural_lm/1", "source": source} for source in (change, "HAND[0]")]
+    first, again = in_node(answers=ask)["reports"]
+    assert first["renew"], "numpy is not what it was: the page begins a fresh Python"
+    assert (again["text"], again["renew"]) == ("'goat'", False)
+
+
 # ---- answers that go wrong ---------------------------------------------------------------------
 
 ROUGH = {  # what the report says, and what is expected of it
@@ -160,7 +227,7 @@ ROUGH = {  # what the report says, and what is expected of it
     "shift = 1\0": "null bytes",
 }
 ENDING = {
-    "import os\nos._exit(3)": "the answer has ended the program",
+    "import os\nos._exit(3)": "the code has ended the program",
     "import json\njson.loads('[' * 100_000)": "something is nested too deeply",
 }
 

@@ -17,7 +17,7 @@ from chapter import Chapter, is_heading, tree
 
 KNOWN_TAGS = {
     *("nbval-ignore-output", "exact-numbers", "tiny-numbers", "long", "exercise"),
-    *("raises-exception", "hide-input"),
+    *("raises-exception", "hide-input", "try"),
 }
 SHORT, HARD, FOLDED = 20, 30, 50
 _OWN_SCOPE = (

@@ -7,6 +7,7 @@ import re
 import pytest
 import yaml
 from book.tools.generate import concept_map
+from book.tools.live import listings
 from book.tools.notebooks import ROOT, chapter_paths, published
 from book.tools.notebooks.links import short
 from unrolled_book.cards import of_chapter
@@ -84,6 +85,16 @@ def test_a_chapter_asks_for_predictions_and_has_cards(path):
     assert len(kinds) >= 4
     assert {"number", "cells"} & set(kinds)
     assert 5 <= len(of_chapter(path)) <= 8
+
+
+@pytest.mark.parametrize("path", published(), ids=lambda path: path.stem)
+def test_a_chapter_has_listings_that_a_reader_can_try_in_the_page(path):
+    """With what they need from before, which needs no torch and no matplotlib."""
+    found = listings.of_chapter(path)
+    assert 1 <= len(found) <= 4
+    for listing in found:
+        assert listing.printed or listing.value, f"cell {listing.cell} shows nothing"
+        assert len(listing.before) < 3_000, f"cell {listing.cell} needs much from before"
 
 
 def test_every_card_belongs_to_a_chapter():

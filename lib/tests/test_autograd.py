@@ -301,7 +301,8 @@ def ones(*shape):
     [
         *[(lambda a=a, b=b: ones(*a) @ ones(*b), ValueError, f"matmul.*{re.escape(f'{a}, {b}')}")
           for a, b in [((3, 5), (3, 5)), ((3,), (5,)), ((3, 5), (3,)), ((), (3,)),
-                       ((2, 3, 5), (5,)), ((2, 3, 5), (3, 5, 7)), ((3, 5), (2, 5, 7)), ((2, 3, 5), (2, 4, 7))]],
+                       ((2, 3, 5), (5,)), ((2, 3, 5), (3, 5, 7)), ((3, 5), (2, 5, 7)),
+                       ((2, 3, 5), (2, 4, 7))]],
         (lambda: ag.cross_entropy(ones(2, 3), [[0, 1]]), ValueError, r"\(2,\), got \(1, 2\)"),
         *[(lambda data=data: Tensor(data), TypeError, "real numbers")
           for data in ["abc", [1j, 2], [None], [Tensor(1)], Tensor(1.0)]],

@@ -22,8 +22,9 @@ const TOKEN = new RegExp(
   "gu",
 );
 
-/** The editor as an element; `editor.text`, `editor.onedit`, `editor.oncheck`. label: its name. */
-export function makeEditor(text, label, hint) {
+/** The editor as an element; `editor.text`, `editor.onedit`, `editor.oncheck`, which
+ * Ctrl+Enter calls. label: its name. */
+export function makeEditor(text, label) {
   const box = document.createElement("div");
   box.className = "u-editor highlight";
   const colours = document.createElement("div"); // no <pre>: the theme gives those a tab stop
@@ -33,7 +34,6 @@ export function makeEditor(text, label, hint) {
   Object.assign(area, { spellcheck: false, autocapitalize: "off", autocomplete: "off", wrap: "off" });
   area.setAttribute("autocorrect", "off");
   area.setAttribute("aria-label", label);
-  area.setAttribute("aria-describedby", hint);
   box.append(colours, area);
   const editor = { box, area, onedit() {}, oncheck() {} };
   let leaving = false;

@@ -4,20 +4,29 @@
 // it, and the folded solution. Python itself (`live/`, see there) comes with the first check.
 import { all, find, put, watch } from "./answers.mjs";
 import { makeEditor } from "./editor.mjs";
+import { isRunning, make, makeRunner, toLoad } from "./runner.mjs";
 
 const told = JSON.parse(document.getElementById("u-live").textContent);
-const base = new URL(told.base, location.href).href;
-const { version } = told; // of the bundle
-const LONG = 8; // seconds after which a check that still runs is called long
-let python = null; // the worker, shared by the page's exercises
-let ready = false; // whether it has started
-let loaded = false; // whether one has: then the browser holds all its files
-let running = null; // the exercise whose check it runs
 
 if (window.Worker && window.DecompressionStream) {
   const cells = [...document.querySelectorAll("div.cell.tag_exercise")];
   const solved = cells.map(found).filter(Boolean).map(solve);
   watch(() => solved.forEach((one) => one.reread(true)));
+  document.querySelectorAll("div.cell.tag_try").forEach(offer);
+}
+
+/** The button below the n-th listing that a reader can try. */
+function offer(cell, n) {
+  const bar = make("div", "u-bar u-try");
+  const button = make("button", "", "Try it");
+  button.type = "button";
+  button.setAttribute("aria-label", `Try it: listing ${n + 1}`);
+  button.onclick = async () => {
+    const { opened } = await import("./listings.mjs");
+    bar.replaceWith(opened(cell, `${told.chapter}/${n}`, `listing ${n + 1}`));
+  };
+  bar.append(button);
+  cell.querySelector("div.cell_input").after(bar);
 }
 
 /** The exercise whose check stands in this cell: {name, starter, check, solution, number}. */
@@ -44,34 +53,23 @@ function solve({ name, starter, check, solution, number }) {
     return { reread() {} };
   }
 
-  const box = make("div", "u-solve");
-  const hint = make("p", "u-hint", "Ctrl+Enter checks. Tab indents; Esc, then Tab leaves the editor.");
-  hint.id = `hint-${number.replace(/\W/g, "-")}`;
-  const editor = makeEditor(original, `Your answer to exercise ${number}`, hint.id);
-  const said = make("div", "u-said");
-  said.setAttribute("role", "status");
-  const bar = make("div", "u-bar");
-  // Stop stands last: when it goes, no other button comes under the finger that pressed it.
-  const [go, reset, show, stop] = ["Check", "Reset", "Show solution", "Stop"].map((label) => {
-    const button = make("button", "", label);
-    button.type = "button";
-    button.setAttribute("aria-label", `${label}: exercise ${number}`);
-    bar.append(button);
-    return button;
+  const editor = makeEditor(original, `Your answer to exercise ${number}`);
+  const runner = makeRunner(editor, {
+    title: `exercise ${number}`,
+    labels: ["Check", "Reset", "Show solution"],
+    kind: "check",
+    doing: "Checking",
+    job: { exercise: name },
+    ended,
+    renew: rename,
   });
-  go.classList.add("u-go");
-  stop.hidden = true;
+  const { box, said, note, say } = runner;
+  const [, reset, show] = runner.buttons;
   show.hidden = !solution;
-  const note = make("span", "u-note");
-  bar.append(note);
-  box.append(editor.box, bar, hint, said);
   starter.before(box);
   starter.classList.add("u-replaced");
   check.classList.add("u-replaced");
 
-  const one = { number, reread, hear };
-  let asked = ""; // the source that is being checked
-  let timer;
   let unkept = false;
   let begun = edition; // the edition of the starter that the answer was begun from
 
@@ -83,7 +81,7 @@ function solve({ name, starter, check, solution, number }) {
     const changed = text !== editor.text;
     if (changed) editor.text = text;
     begun = kept?.starter || edition;
-    if (running === one) return; // its report follows
+    if (isRunning(runner)) return; // its report follows
     mark(kept?.state);
     if (changed) say(away ? "Your answer was changed in another tab. This is the newer text." : "");
     if (kept?.state === "passed" && !said.textContent) say(`✓ ${name.split("/")[1]}: passed`);
@@ -95,7 +93,7 @@ function solve({ name, starter, check, solution, number }) {
     const parts = [];
     if (begun !== edition) parts.push("The starter has changed since you began; Reset brings the new one.");
     if (unkept) parts.push("This browser keeps no answers: copy yours before you leave the page.");
-    else if (!loaded) parts.push(`The first check loads ${told.size} once.`);
+    else if (toLoad()) parts.push(`The first check loads ${toLoad()} once.`);
     note.textContent = parts.join(" ");
   }
 
@@ -111,68 +109,13 @@ function solve({ name, starter, check, solution, number }) {
     unkept = !there;
   }
 
-  function say(text, more = "") {
-    said.replaceChildren();
-    if (text) said.append(make("pre", "", text));
-    if (more) said.append(make("p", "u-printed", "Your code printed:"), make("pre", "u-output", more));
-    for (const pre of said.querySelectorAll("pre"))
-      if (pre.scrollWidth > pre.clientWidth + 1 || pre.scrollHeight > pre.clientHeight + 1) pre.tabIndex = 0;
+  function ended(report, current) {
+    if (current) keep(report.state, report);
+    mark(current ? report.state : ""); // else the report is on an older text
+    say(report.text, report.output && make("p", "u-printed", "Your code printed:"),
+      report.output && make("pre", "u-output", report.output));
   }
 
-  function begin() {
-    if (running) {
-      if (running !== one) say(`Another check is running (exercise ${running.number}). Stop it first.`);
-      return;
-    }
-    running = one;
-    asked = editor.text;
-    go.ariaDisabled = "true"; // and not disabled: the focus stays on it
-    stop.hidden = false;
-    say(loaded ? "Starting Python …" : "Loading Python …");
-    python ??= hire();
-    if (ready) hear({ ready });
-    python.postMessage({ base, version, exercise: name, source: asked });
-  }
-
-  /** What the worker says while it works for this exercise. */
-  function hear({ share, ready, report, error }) {
-    if (share !== undefined && !loaded) note.textContent = `${Math.round(100 * share)} %`;
-    if (ready) {
-      say("Checking …");
-      clearTimeout(timer);
-      timer = setTimeout(tooLong, LONG * 1000);
-    }
-    if (report) ended(report);
-    if (error) ended({ state: "failed", text: `✗ Python did not start: ${error}`, lost: true });
-  }
-
-  function tooLong() {
-    say(`Still running after ${LONG} seconds. An endless loop? Stop ends it; your answer stays.`);
-  }
-
-  function ended(report) {
-    clearTimeout(timer);
-    running = null;
-    go.ariaDisabled = "false";
-    if (document.activeElement === stop) go.focus();
-    stop.hidden = true;
-    if (report.state === "dead") dismiss();
-    if (report.renew) renew(); // the answer has changed what judges it
-    const state = report.state === "dead" ? "failed" : report.state;
-    const current = !report.lost && editor.text === asked; // else the report is on an older text
-    if (current) keep(state, report);
-    mark(current ? state : "");
-    say(report.text, report.output);
-    rename();
-  }
-
-  go.onclick = begin;
-  editor.oncheck = begin;
-  stop.onclick = () => {
-    dismiss();
-    ended({ state: "draft", text: "Stopped. The next check has a fresh Python.", lost: true });
-    if (loaded) renew(); // who stops the loading wants no more of it
-  };
   reset.onclick = () => {
     editor.replace(original);
     put(name, null);
@@ -192,7 +135,7 @@ function solve({ name, starter, check, solution, number }) {
     rename();
   };
   reread();
-  return one;
+  return { reread };
 }
 
 /** A short number for a text (FNV-1a), to see whether it has changed. */
@@ -200,49 +143,4 @@ function mixed(text) {
   let hash = 0x811c9dc5;
   for (const letter of text) hash = Math.imul(hash ^ letter.codePointAt(0), 0x01000193);
   return (hash >>> 0).toString(16);
-}
-
-/** A fresh worker. What the reader's code does in there reaches this site and no other host: the
- * policy of the page holds for a worker that begins in a blob of the page's own. */
-function hire() {
-  if (!document.getElementById("u-policy")) {
-    const policy = make("meta");
-    policy.id = "u-policy";
-    policy.httpEquiv = "Content-Security-Policy";
-    policy.content = "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:";
-    document.head.append(policy);
-  }
-  const begin = `import ${JSON.stringify(new URL("./worker.mjs", import.meta.url).href)};`;
-  const url = URL.createObjectURL(new Blob([begin], { type: "text/javascript" }));
-  const worker = new Worker(url, { type: "module" });
-  setTimeout(() => URL.revokeObjectURL(url), 10_000);
-  const hear = (said) => {
-    if (worker !== python) return; // dismissed meanwhile
-    if (said.error) dismiss();
-    if (said.ready) ready = loaded = true;
-    running?.hear(said);
-  };
-  worker.onmessage = ({ data }) => hear(data);
-  worker.onerror = ({ message }) => hear({ error: message ?? "no reason given" });
-  return worker;
-}
-
-/** A fresh Python, before the next check asks for it. */
-function renew() {
-  dismiss();
-  python = hire();
-  python.postMessage({ base, version });
-}
-
-function dismiss() {
-  python?.terminate();
-  python = null;
-  ready = false;
-}
-
-function make(tag, name, text = "") {
-  const element = document.createElement(tag);
-  if (name) element.className = name;
-  element.textContent = text;
-  return element;
 }

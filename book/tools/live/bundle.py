@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import io
 import json
 import re
 import shutil
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from unrolled_book.exercises.engine import Exercise
 
-from book.tools.live import archives, library, trim
+from book.tools.live import archives, library, listings, trim
 from book.tools.live.compiler import Compiler
+from book.tools.live.listings import Listing
 from book.tools.live.packages import NUMPY, PYODIDE, members
 from book.tools.notebooks import PACKAGES, ROOT, chapter_paths
 
@@ -35,13 +38,19 @@ def build() -> dict[str, bytes]:
     book = library.book()
     reasons = {name: library.elsewhere(exercise) for name, exercise in book.items()}
     here = {name: exercise for name, exercise in book.items() if not reasons[name]}
+    tried = {f"c{path.stem}": listings.of_chapter(path) for path in chapter_paths()}
     first = engine | {
         "stdlib.tar.gz": archives.tar_gz(compiler.compiled(under(HOME, trim.python(python)))),
         "numpy.tar.gz": archives.tar_gz(compiler.compiled(trim.numpy(site_packages(conda)))),
-        "unrolled.tar.gz": archives.tar_gz(compiler.compiled(unrolled(list(here.values())))),
+        "unrolled.tar.gz": archives.tar_gz(compiler.compiled(unrolled(list(here.values()), tried))),
     }
     texts = {name: library.texts(exercise) for name, exercise in here.items()}
     more = {"live.mjs": (HERE / "live.mjs").read_bytes(), "LICENSES.txt": licences(members(conda))}
+    for chapter, found in tried.items():
+        programs = [one.before for one in found]
+        more[f"{chapter}.json"] = json.dumps(programs, ensure_ascii=False).encode()
+        whole = (library.texts_in(ast.parse(f"{one.before}\n{one.source}")) for one in found)
+        texts |= {f"{chapter}/{n}": names for n, names in enumerate(whole)}
     ready = {f"{name}.txt.bz2" for name in library.WORKBENCH}
     for name in ready.union(*texts.values()):
         more[name] = (library.LIB / library.TEXTS / name).read_bytes()
@@ -79,7 +88,7 @@ def sources() -> str:
     digest = hashlib.sha256((PYODIDE.sha512 + NUMPY.sha512).encode())
     folders = (HERE, *(folder / name for name, folder in PACKAGES.items()))
     paths = [p for folder in folders for p in folder.rglob("*") if p.is_file()]
-    paths += chapter_paths()  # for what they import
+    paths += chapter_paths()  # for what they import, and their listings
     for path in sorted(path for path in paths if path.parent.name != "__pycache__"):
         data = path.read_bytes()
         digest.update(f"{path.relative_to(ROOT)}\0{len(data)}\0".encode() + data)
@@ -120,9 +129,9 @@ def stdlib(archive: bytes) -> dict[str, bytes]:
         return {name: found.read(name) for name in found.namelist() if not name.endswith("/")}
 
 
-def unrolled(here: list[Exercise]) -> dict[str, bytes]:
-    """What checking these exercises needs of the library, and what runs it in the page."""
-    found = library.modules(here)
+def unrolled(here: list[Exercise], tried: Mapping[str, list[Listing]]) -> dict[str, bytes]:
+    """What these exercises and listings need of the library, and what runs them in the page."""
+    found = library.modules(here, [one.before for each in tried.values() for one in each])
     chapters = dict.fromkeys(exercise.chapter for exercise in here)
     imports = {chapter: library.imports(chapter, found) for chapter in chapters}
     found["live_reader.py"] = (HERE / "reader.py").read_bytes()

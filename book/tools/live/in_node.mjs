@@ -1,7 +1,7 @@
 // Runs a program, and then checks answers, in Python as the page has it: node in_node.mjs BUNDLE
 // Without answers there is the interpreter alone, which is how the bundle is made.
 //
-// Standard input: {program, answers: [{exercise, source, seed}, …]}. The program's last line is an
+// Standard input: {program, answers: [{exercise, source, seed} or {listing, source}, …]}. The program's last line is an
 // expression, a text. Standard output: {said: that text, reports, seconds to start, memory}.
 import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
@@ -21,8 +21,9 @@ const python = await (answers ? start : boot)({ base });
 const seconds = now() - begin;
 const said = program ? python.evaluate(program) : "";
 const reports = [];
-for (const { exercise, source, seed } of answers ?? []) {
+for (const { exercise, listing, source, seed } of answers ?? []) {
   const from = now();
-  reports.push({ ...(await python.run(exercise, source, seed)), exercise, seconds: now() - from });
+  const report = await (listing ? python.tryOut(listing, source) : python.run(exercise, source, seed));
+  reports.push({ ...report, exercise, listing, seconds: now() - from });
 }
 console.log(JSON.stringify({ said, reports, seconds, memory: process.memoryUsage().rss }));

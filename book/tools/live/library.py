@@ -24,6 +24,7 @@ ABSENT = ("torch", "scipy", "matplotlib", "regex", "sympy", "pandas", "IPython")
 _IMPORT = re.compile(r"(?m)^(?:import|from) (?:[^(\n]*$|[^)]*\)$)")
 ALWAYS = ("unrolled_book.check", "unrolled_book.workbench.page")  # what live.mjs asks for
 WORKBENCH = ("shakespeare", "chesterton", "names")  # its texts
+DATA = {"unrolled_book/tasks/number_words.py": "unrolled_book/texts/number_words.bz2"}
 
 
 def book() -> dict[str, Exercise]:
@@ -34,15 +35,25 @@ def book() -> dict[str, Exercise]:
 
 def elsewhere(exercise: Exercise) -> str | None:
     """Why the exercise cannot be solved in the page; None where it can."""
-    absent = sorted({name for name in _needed(exercise) if name in ABSENT})
-    return f"needs {' and '.join(absent)}, which the page does not have" if absent else None
+    absent = absent_of(imported(_without_oracle(exercise), inside=True))
+    return f"needs {absent}, which the page does not have" if absent else None
+
+
+def absent_of(names: Iterable[str]) -> str:
+    """Which packages that the page does not have these modules need: 'matplotlib and torch'."""
+    return " and ".join(sorted(_closed(names) & {*ABSENT}))
 
 
 def texts(exercise: Exercise) -> list[str]:
     """The files of the texts that the exercise's tests or answers load."""
+    return texts_in(_without_oracle(exercise))
+
+
+def texts_in(tree: ast.AST) -> list[str]:
+    """The files of the texts that a program loads by name."""
     found = {
         node.args[0].value.removesuffix("-small")
-        for node in ast.walk(_without_oracle(exercise))
+        for node in ast.walk(tree)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr == "load"
@@ -60,7 +71,7 @@ def imports(chapter: str, bundled: Collection[str]) -> dict[str, Any]:
     first = next(cell.source for cell in read(path).cells if cell.cell_type == "code")
     lines, missing = [], {}
     for node in ast.parse("\n".join(_IMPORT.findall(first))).body:
-        absent = [name for name in _imported(ast.Module([node], [])) if not _there(name, bundled)]
+        absent = [name for name in imported(ast.Module([node], [])) if not _there(name, bundled)]
         if absent:
             bound = [alias.asname or alias.name.partition(".")[0] for alias in node.names]
             missing |= dict.fromkeys(bound, absent[0].partition(".")[0])
@@ -78,20 +89,24 @@ def _there(name: str, bundled: Collection[str]) -> bool:
     )
 
 
-def modules(here: list[Exercise]) -> dict[str, bytes]:
-    """The library's files, by their paths in it, that checking these exercises needs."""
+def modules(here: list[Exercise], programs: Iterable[str] = ()) -> dict[str, bytes]:
+    """The library's files, by their paths in it, that these exercises and programs need."""
     names = _closed(ALWAYS)
+    for program in programs:
+        names |= {n for n in _closed(imported(ast.parse(program))) if n.startswith("unrolled")}
     for exercise in here:
         names |= {name for name in _needed(exercise) if name.startswith("unrolled")}
         names.add(f"unrolled_book.exercises.{exercise.chapter}")
     paths = {_path(part) for name in names for part in _parents(name)} - {None}
     paths |= {exercise.path for exercise in here}
-    return {_place(path): path.read_bytes() for path in paths}
+    found = {_place(path): path.read_bytes() for path in paths}
+    data = [PACKAGES["unrolled_book"] / DATA[name] for name in found if name in DATA]
+    return found | {_place(path): path.read_bytes() for path in data}
 
 
 def _needed(exercise: Exercise) -> set[str]:
     """Modules of the library and packages, by name, that run when the exercise is checked."""
-    return _closed(_imported(_without_oracle(exercise), inside=True))
+    return _closed(imported(_without_oracle(exercise), inside=True))
 
 
 def _closed(names: Iterable[str]) -> set[str]:
@@ -116,10 +131,10 @@ def _imports_of(name: str) -> frozenset[str]:
     if path is None:
         return frozenset()
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    return frozenset(_imported(ast.parse(path.read_text(encoding="utf-8")), package))
+    return frozenset(imported(ast.parse(path.read_text(encoding="utf-8")), package))
 
 
-def _imported(tree: ast.AST, package: str = "", *, inside: bool = False) -> Iterator[str]:
+def imported(tree: ast.AST, package: str = "", *, inside: bool = False) -> Iterator[str]:
     """Names of modules that a module of the package imports when it runs.
 
     inside: with those that are imported inside functions.
@@ -135,7 +150,7 @@ def _imported(tree: ast.AST, package: str = "", *, inside: bool = False) -> Iter
         elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             continue
         elif inside or not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            yield from _imported(node, package, inside=inside)
+            yield from imported(node, package, inside=inside)
 
 
 def _place(path: Path) -> str:

@@ -7,15 +7,13 @@
 // `start` loads the files of manifest.json (`total_bytes` of them, the size that a button may name)
 // and then closes every road out: of the global names only those in LEFT stay, no text becomes code.
 // (postMessage, onmessage and timers stay; what else a worker needs it keeps in a constant before.)
-// base: the address of the bundle's folder. version: of the manifest, lest a browser takes an older one
-// that it kept. progress: called with the loaded share, 0 to 1. One interpreter per realm: a worker
-// calls it once.
+// base: the address of the bundle's folder. version: of the manifest, lest a browser takes an older
+// one. progress: called with the loaded share, 0 to 1. A worker calls it once.
 //
 // `run` checks an answer. source: the text that the reader wrote, which defines the name of the
 // exercise. seed: of the tests' inputs; null for a fresh one. It gives
 //
-//   state     "passed", "failed", "unwritten", or "dead": this interpreter answers no more
-//             (out of memory, os._exit, …); end the worker and start a fresh one
+//   state     "passed", "failed", "unwritten", or "dead" (out of memory, os._exit, …): end the worker
 //   text      the report as `check` prints it
 //   n_passed, n_tests
 //   seed      the one that was used: the same seed gives the same inputs again
@@ -24,7 +22,10 @@
 //
 // `bench` does what the workbench asks (unrolled_book/workbench/page.py): an object in, an object out.
 //
-// It never throws on the reader's account; `start` throws where the bundle cannot be loaded. An
+// `tryOut("c14_attention/0", source)` runs a listing after what the chapter defined for it. It gives
+// state, text (a last expression's value, or what went wrong), output and renew.
+//
+// They never throw on the reader's account; `start` throws where the bundle cannot be loaded. An
 // endless loop ends only with the worker.
 //
 // Of manifest.json the page may use: `total_bytes`; `exercises`, the names that run here;
@@ -51,13 +52,23 @@ export async function start({ base, version = "", progress = () => {} }) {
   let dead = "";
   API.on_fatal = (error) => (dead ||= first(error));
   const check = API.runPythonInternal("from live_reader import examine; examine");
+  const show = API.runPythonInternal("from live_reader import listing; listing");
+  const programs = {}; // by chapter: what it defined before each listing
   close();
   const evaluate = (source) => String(API.runPythonInternal(source)); // for the book's tests
-  return { run, bench, manifest, evaluate };
+  return { run, tryOut, bench, manifest, evaluate };
 
-  async function load(name) {
-    const path = `${SITE}/unrolled/data/texts/${name}`;
-    if (!Module.FS.analyzePath(path).exists) write(Module.FS, path, await get(name));
+  async function run(exercise, source, seed = null) {
+    await texts(exercise);
+    const whose = `✗ ${exercise.split("/").at(-1)}: `;
+    return { n_passed: 0, n_tests: 0, seed, ...said(() => check(exercise, source, seed), whose) };
+  }
+
+  async function tryOut(listing, source) {
+    await texts(listing);
+    const [chapter, n] = listing.split("/");
+    programs[chapter] ??= JSON.parse(new TextDecoder().decode(await get(`${chapter}.json`)));
+    return said(() => show(programs[chapter][n], source));
   }
 
   async function bench(request) {
@@ -66,22 +77,30 @@ export async function start({ base, version = "", progress = () => {} }) {
     return JSON.parse(evaluate(`from unrolled_book.workbench.page import handle\nhandle(${asked})`));
   }
 
-  async function run(exercise, source, seed = null) {
-    for (const name of manifest.texts[exercise] ?? []) await load(name);
+  async function texts(name) {
+    for (const file of manifest.texts[name] ?? []) await load(file);
+  }
+
+  async function load(file) {
+    const path = `${SITE}/unrolled/data/texts/${file}`;
+    if (!Module.FS.analyzePath(path).exists) write(Module.FS, path, await get(file));
+  }
+
+  function said(ask, whose = "") {
     try {
-      if (!dead) return JSON.parse(check(exercise, source, seed));
+      if (!dead) return JSON.parse(ask());
     } catch (error) {
       dead ||= first(error);
     }
     const [, why] = ENDS.find(([sign]) => sign.test(dead)) ?? ["", dead];
-    const text = `✗ ${exercise.split("/").at(-1)}: Python has ended (${why}); it begins anew with the next check`;
-    return { state: "dead", text, n_passed: 0, n_tests: 0, seed, output: printed() };
+    const text = `${whose}Python has ended (${why}); it begins anew with the next ${whose ? "check" : "run"}`;
+    return { state: "dead", text, output: printed() };
   }
 }
 
 const first = (error) => String(error?.message ?? error).trim().split("\n").at(-1);
 const ENDS = [
-  [/exit\(\d+\)/, "the answer has ended the program"],
+  [/exit\(\d+\)/, "the code has ended the program"],
   [/call stack/, "something is nested too deeply"],
   [/memory|exception set/i, "it needs more memory than the page gives it, 1 GB"],
   [/Aborted/, "it broke down"],

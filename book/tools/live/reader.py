@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import io
 import json
@@ -24,6 +25,7 @@ from unrolled_book.exercises.engine.marking import Report
 
 LONGEST = 20_000  # characters of what the reader's code prints
 FILE = "<your answer>"
+LISTING, CHAPTER = "<listing>", "<chapter>"
 IN_COLAB = ("matplotlib", "pandas", "regex", "scipy", "sklearn", "sympy", "torch")
 _JUDGES = {
     name: module
@@ -109,6 +111,60 @@ def examine(name: str, source: str, seed: int | None) -> str:
     said = {"state": report.state, "text": report.text, "seed": chosen, "output": output.text()}
     said |= {"n_passed": report.n_passed, "n_tests": report.n_tests, "renew": _changed(before)}
     return _dumps(said)
+
+
+def listing(before: str, source: str) -> str:
+    """What a listing prints, and its last expression's value, as JSON; see live.mjs.
+
+    before: what the chapter defined, as a program. A fresh start each time: what the reader has
+    changed in a value is forgotten by the next run.
+    """
+    output, judges = _Output(), _state()
+    with redirect_stdout(output), redirect_stderr(output), np.printoptions():
+        state, text = _tried(before, source, output)
+    said = {"state": state, "text": text, "output": output.text(), "renew": _changed(judges)}
+    return _dumps(said)
+
+
+def _tried(before: str, source: str, output: _Output) -> tuple[str, str]:
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for file, text in ((CHAPTER, before), (LISTING, source)):
+        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    try:
+        with redirect_stdout(io.StringIO()):
+            exec(compile(before, CHAPTER, "exec"), names)
+        tree, value = ast.parse(source, LISTING), None
+        last = tree.body[-1] if tree.body else None
+        if isinstance(last, ast.Expr) and not source.rstrip().endswith(";"):
+            exec(compile(ast.Module(tree.body[:-1], []), LISTING, "exec"), names)
+            value = eval(compile(ast.Expression(last.value), LISTING, "eval"), names)
+        else:
+            exec(compile(tree, LISTING, "exec"), names)
+        return "passed", "" if value is None else repr(value)
+    except MemoryError:
+        return "failed", "MemoryError: it needs more memory than the page gives it (1 GB)"
+    except BaseException as error:  # also exit() and KeyboardInterrupt
+        return "failed", _traced(error)
+
+
+def _traced(error: BaseException) -> str:
+    """A traceback of the reader's own lines and the chapter's, without the library's."""
+    lines = []
+    for frame in traceback.extract_tb(error.__traceback__):
+        if frame.filename in (LISTING, CHAPTER):
+            at = f"line {frame.lineno}"
+            if frame.filename == CHAPTER:
+                at = f"in {frame.name}, from earlier in the chapter"
+            lines.append(f"{at}: {frame.line}")
+    if isinstance(error, SyntaxError) and error.filename == LISTING:
+        lines.append(f"line {error.lineno}: {(error.text or '').strip()}")
+    if len(lines) > 6:
+        lines[3:-3] = ["…"]
+    lacks = re.match(r"No module named '(\w+)", str(error))
+    said = traceback.format_exception_only(error)[-1].strip()
+    if lacks and lacks[1] in IN_COLAB:
+        said += f"\nThe page does not have {lacks[1]}; the chapter in Colab does."
+    return "\n".join([*lines, said])
 
 
 def _changed(before: dict[str, dict[str, Any]]) -> bool:
