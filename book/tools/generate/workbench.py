@@ -18,10 +18,10 @@ TRY = {
     "elman": ("09_rnn", "One state, renewed at each character.",
               "Raise the rate tenfold in the middle of a run, watch the gradient, and undo it."),
     "lstm": ("12_rnn_lm", "A cell, and gates that decide what is kept.",
-             "Look inside: which units of the forget gate close at a line’s end?"),
+             "Look inside: do the gates know where a word ends?"),
     "one-layer-gpt": ("14_attention", "One block of attention and a feed-forward layer.",
-                      "Look inside before training, after 100 steps and after 1,000: when does a "
-                      "head begin to look at the character before?"),
+                      "Look inside before training, after 100 steps and after 1,000: does a head "
+                      "come to look at the character before?"),
     "two-layer-gpt": ("20_transformer_lm", "The Transformer of chapter 20, small.",
                       "Which is better for the same characters read: eight windows of 32, or four "
                       "of 64?"),
@@ -31,14 +31,14 @@ TRY = {
 def section(model: str) -> str:
     """A model's heading, which links name, and its lines."""
     stem, what, question = TRY[model]
-    chapter = f"[Chapter {stem.partition('_')[0].lstrip('0')}](../chapters/{stem}.ipynb)"
+    chapter = f"[chapter {stem.partition('_')[0].lstrip('0')}](../chapters/{stem}.ipynb)"
     row = record.load("workbench")["metrics"]["rows"][model]
     reached = " and ".join(
         f"{min(bits):.2f}–{max(bits):.2f} after {n:,}"
         for n, bits in zip(row["steps"], row["bits"], strict=True)
     )
     title = MODELS[model].title
-    head = f"### {title[0].upper()}{title[1:]}\n\n{what} {chapter}. {question}\n\n"
+    head = f"### {title[0].upper()}{title[1:]}\n\n{what[:-1]} ({chapter}). {question}\n\n"
     return f"{head}Bits per byte, five seeds: {reached} steps.\n"
 
 
