@@ -304,6 +304,7 @@ PARTS = """
     initialise copy_block load_* load read* save* try_writing lecture all_sentences analogy_pairs
     names vocabulary nf4_levels adapters unmerge remove_lora routings gather reshape backward
     add sub mul div exp log tanh relu sigmoid power sum broadcast_to log_softmax elementwise
+    transpose stack softmax standardize gelu
     topological_order followers context_rows ngram_* concatenate states
     encode logits forward fork detach draw probs penalise uses_bf16 to_dict replace as_torch
     reward_loss bucket route quantised of_block source cast_for_products

@@ -112,7 +112,7 @@ def norm(p: Parameters, name: str, x: Tensor) -> Tensor:
     return ag.standardize(x) * gain + bias
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Model:
     """A model of the workbench.
 
