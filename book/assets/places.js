@@ -15,7 +15,7 @@ window.unrolledPlaces = function (box, list, letter, letters) {
   function set(one, on) {
     one.setAttribute("aria-pressed", String(on));
     const marked = all.filter(isOn).map((each) => each.getAttribute("aria-label"));
-    said.textContent = `Marked: ${marked.join("; ") || "nothing yet"}.`;
+    said.textContent = marked.length ? `Marked: ${marked.join("; ")}.` : "Mark it in the drawing above: nothing yet.";
   }
 
   function key(event) {
