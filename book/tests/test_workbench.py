@@ -150,7 +150,8 @@ def test_a_reader_trains_changes_the_rate_undoes_and_compares(opened):
     page.get_by_label("Learning rate").fill("0.5")
     assert trained(page, first + 5) > first
     page.get_by_role("button", name="Undo").click()
-    wait_for(page, f"Back at step {first}")
+    wait_for(page, f"is back at step {first}, with the rate 0.03")
+    assert page.get_by_label("Learning rate").input_value() == "0.03"
     page.get_by_role("button", name="Write").click()
     wait_for(page, "writes:", ".u-bench-written")
     page.get_by_label("Model").select_option("one-layer-gpt")
@@ -178,7 +179,7 @@ def test_what_cannot_be_trained_is_said_in_a_sentence(opened):
     page.get_by_label("Text", exact=True).select_option("own")
     page.get_by_label("Your own text").fill("too short")
     page.locator(GO).click()
-    wait_for(page, "the text has 9 characters; it needs 60,000")
+    wait_for(page, "Your text has 9 characters; it needs 60,000")
     page.get_by_label("Learning rate").fill("fast")
     page.locator(GO).click()
     wait_for(page, 'must be a number above 0 and up to 100, got "fast"')

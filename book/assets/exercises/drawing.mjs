@@ -42,9 +42,10 @@ export function chart(runs, levels, told, WIDTH) {
     const kept = losses.filter((_, i) => i % Math.ceil(losses.length / 400) === 0);
     if (now && kept.length) add(svg, "path", { d: path(kept), class: "losses" });
     add(svg, "path", { d: path(scores), class: now ? "scores now" : "scores" });
+    for (const [n, bits] of scores) if (bits > high) add(svg, "text", { x: x(n), y: TOP, class: "middle" }, "▲");
     for (const [n, bits] of scores) add(svg, "circle", { cx: x(n), cy: y(bits), r: now ? 3 : 2, class: now ? "now" : "" });
     const [n, bits] = scores.at(-1) ?? [0, high];
-    add(svg, "text", { x: x(n), y: y(bits) - 8, class: "letter end" }, letter);
+    if (n) add(svg, "text", { x: x(n), y: y(bits) - 8, class: "letter end" }, letter);
   }
   return svg;
 }

@@ -38,7 +38,7 @@ export function opened(cell, name, title) {
     editor.replace(original);
     stored?.classList.remove("u-replaced");
     runner.box.dataset.state = "";
-    if (!isRunning(runner)) runner.say();
+    if (!isRunning(runner)) runner.say("The chapter’s listing is back. Ctrl+Z brings yours again.");
     renew();
   };
   editor.onedit = renew;

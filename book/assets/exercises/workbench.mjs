@@ -16,7 +16,7 @@ let turn = Promise.resolve(); // requests are made one after the other
 let text = null; // {key, name, vocab, nGrams}
 let run = null; // the run that can be trained on
 const runs = []; // all that are drawn, the last one is `run`
-let training = false;
+let state = "still"; // or "training", or "ending": the last piece of work is being done
 let letters = 0;
 
 // ---- Python ------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ own.placeholder = `Paste at least ${told.shortest.toLocaleString("en")} characte
 own.hidden = true;
 
 const bar = make("div", "u-bar");
-const go = button("Train", bar, () => (training ? pause() : train()));
+const go = button("Train", bar, () => (state === "training" ? pause() : train()));
 go.classList.add("u-go");
 const undo = button("Undo", bar, goBack);
 const write = button("Write", bar, () => busy(() => sample(120)));
@@ -96,7 +96,7 @@ const live = make("p", "u-bench-live");
 const status = make("p", "u-bench-status");
 status.setAttribute("role", "status");
 const picture = make("div", "u-bench-chart");
-const table = make("div", "u-bench-runs");
+const table = Object.assign(make("div", "u-bench-runs"), { tabIndex: 0, role: "region", ariaLabel: "Runs" });
 const written = make("pre", "u-bench-written");
 const looking = make("details", "u-bench-look");
 looking.append(make("summary", "", "Look inside"));
@@ -117,12 +117,14 @@ function chosen() {
 
 const key = () => JSON.stringify([texts.value, texts.value === OWN ? own.value : "", chosen()]);
 const changed = () => !run || run.key !== key();
+const rates = () => run.marks.map(({ lr }) => lr);
 
 function renew() {
   own.hidden = texts.value !== OWN;
-  go.textContent = training ? "Pause" : changed() ? (run ? "Train a new run" : "Train") : "Continue";
-  undo.disabled = training || !run?.marks;
-  write.disabled = training || !run;
+  go.textContent = state !== "still" ? "Pause" : changed() ? (run ? "Train a new run" : "Train") : "Continue";
+  go.disabled = state === "ending";
+  undo.disabled = state !== "still" || changed() || !(run.marks.length > 1 || run.broken);
+  write.disabled = state !== "still" || !run || run.broken;
   clear.hidden = runs.length < 2;
 }
 
@@ -136,6 +138,8 @@ function say(words) {
 async function takeText() {
   const wanted = JSON.stringify([texts.value, texts.value === OWN ? own.value : ""]);
   if (text?.key === wanted) return;
+  if (texts.value === OWN && own.value.length < told.shortest)
+    throw new Error(`Your text has ${own.value.length.toLocaleString("en")} characters; it needs ${told.shortest.toLocaleString("en")}.`);
   const name = texts.selectedOptions[0].textContent.trim();
   const sizes = await ask(texts.value === OWN ? { do: "read", text: own.value } : { do: "read", corpus: texts.value });
   text = { key: wanted, name: texts.value === OWN ? "your text" : name, nGrams: [], ...sizes };
@@ -144,41 +148,42 @@ async function takeText() {
 }
 
 async function begin() {
-  say("Loading Python …");
-  const settings = chosen();
-  const wanted = key();
+  const [settings, wanted] = [chosen(), key()];
+  if (!python) say("Loading Python …");
   await takeText();
   say("Making the model …");
   const counted = await ask({ do: "begin", ...settings });
-  if (runs.length === MOST_RUNS) runs.shift();
-  for (const other of runs) if (other.text !== text.key) runs.splice(runs.indexOf(other), 1);
+  runs.splice(0, Infinity, ...runs.filter((one) => one.text === text.key).slice(1 - MOST_RUNS));
   const letter = String.fromCharCode(65 + (letters++ % 26));
-  run = { key: wanted, text: text.key, letter, settings, ...counted, losses: [], scores: [], marks: 0, n: 0, seconds: 0 };
+  run = { key: wanted, text: text.key, letter, settings, ...counted, losses: [], scores: [], marks: [], n: 0, seconds: 0, done: 0 };
   runs.push(run);
   line.value ||= text.line;
   await score();
 }
 
 async function train() {
-  training = true;
+  state = "training";
   renew();
   try {
     rateNow();
     if (changed()) await begin();
-    let [lr, spent, last] = [null, 0, 0];
-    while (training) {
-      if (lr !== rateNow()) {
-        lr = rateNow(); // where the rate changes, one may come back to
-        await ask({ do: "mark" });
-        run.marks++;
+    if (run.broken) throw new Error("This run is broken. Undo, and try a smaller rate.");
+    let [spent, last] = [0, 0];
+    while (state === "training") {
+      const lr = rateNow();
+      if (lr !== rates().at(-1)) {
+        await ask({ do: "mark" }); // where the rate changes, one may come back to
+        run.marks.push({ n: run.n, lr });
       }
       const from = performance.now();
       const { steps, n, broken } = await ask({ do: "step", lr, seconds: PIECE });
       const took = (performance.now() - from) / 1000;
-      [run.n, run.seconds, spent] = [n, run.seconds + took, spent + took];
+      [run.done, run.seconds, spent] = [run.done + n - run.n, run.seconds + took, spent + took];
+      run.n = n;
       run.losses.push(...steps);
+      run.broken = broken;
       if (broken) throw new Error(`After ${n} steps the loss is no number any more: the rate of ${lr} is too large. Undo, and try a smaller one.`);
-      live.textContent = `step ${n} · ${steps.at(-1)[1].toFixed(2)} bits a character on the last batch · gradient ${steps.at(-1)[2].toFixed(2)} · ${speed()} characters a second`;
+      live.textContent = `step ${n} · ${steps.at(-1)[1].toFixed(2)} bits per byte on the last batch · gradient ${steps.at(-1)[2].toFixed(2)} · ${speed()} characters a second`;
       if (spent > 6 * last) {
         last = await score();
         spent = 0;
@@ -187,11 +192,16 @@ async function train() {
     }
     if (run.scores.at(-1)[0] !== run.n) await score();
     await sample(40);
+    say(summary(run));
   } catch (error) {
-    say(error.message);
+    refuse(error);
   }
-  training = false;
+  state = "still";
   show();
+}
+
+function refuse({ message }) {
+  say(message[0].toUpperCase() + message.slice(1));
 }
 
 function rateNow() {
@@ -201,11 +211,12 @@ function rateNow() {
 }
 
 function pause() {
-  training = false;
-  say("Pausing …");
+  state = "ending";
+  say(`Pausing ${run?.letter ?? ""} …`);
+  renew();
 }
 
-const speed = () => Math.round((run.n * run.settings.batch * run.settings.window) / run.seconds).toLocaleString("en");
+const speed = () => Math.round((run.done * run.settings.batch * run.settings.window) / run.seconds).toLocaleString("en");
 
 /** Bits per byte on the held-out characters; gives the seconds that it took. */
 async function score() {
@@ -229,10 +240,14 @@ async function sample(n) {
 
 async function goBack() {
   await busy(async () => {
-    const { n, left } = await ask({ do: "undo" });
-    [run.n, run.marks] = [n, left];
+    const { n } = await ask({ do: "undo" });
+    run.marks.pop();
+    [run.n, run.broken] = [n, false];
+    if (run.marks.length) rate.value = rates().at(-1);
     for (const points of [run.losses, run.scores]) points.splice(0, Infinity, ...points.filter(([at]) => at <= n));
-    say(`Back at step ${n}.`);
+    live.textContent = written.textContent = "";
+    if (looking.open) await look();
+    say(`${run.letter} is back at step ${n}${run.marks.length ? `, with the rate ${rate.value}` : ""}.`);
   });
 }
 
@@ -242,15 +257,15 @@ async function busy(work) {
   try {
     await work();
   } catch (error) {
-    say(error.message);
+    refuse(error);
   }
-  go.disabled = false;
   show();
 }
 
 function forget() {
-  training = false;
+  state = "still";
   run = null;
+  runs.length = 0;
 }
 
 // ---- what is seen ------------------------------------------------------------------------------
@@ -287,14 +302,19 @@ function listed() {
   for (const one of runs) {
     const row = made.createTBody().insertRow();
     const { batch, window, optimizer } = one.settings;
-    const settings = `${batch} × ${window} characters, ${optimizer}`;
-    const flops = one.flops >= 1e6 ? `${(one.flops / 1e6).toFixed(0)} million` : one.flops.toLocaleString("en");
+    const settings = `${batch} × ${window} characters, ${optimizer}, rate ${one.marks.map(({ lr }) => lr).join(", then ")}`;
+    const flops = one.flops ? `${(one.flops / 1e6).toFixed(1)} million` : "none: it looks up";
     for (const words of [title(one), one.n, bits(one.scores.at(-1)?.[1] ?? NaN), one.parameters.toLocaleString("en"), flops, settings]) row.insertCell().textContent = words;
   }
   return made;
 }
 
 async function look() {
+  if (!run) {
+    inside.replaceChildren(make("p", "", "There is no model yet: train one, and pause at once to see a fresh one."));
+    parts.parentNode.hidden = true;
+    return;
+  }
   const seen = await ask({ do: "look", line: line.value });
   const options = seen.seen.flatMap(({ name, values }) =>
     Array.isArray(values[0][0]) ? values.map((head, h) => [`${name}, head ${h}`, head]) : [[name, values]],
@@ -305,10 +325,13 @@ async function look() {
   parts.selectedIndex = Math.min(before, options.length - 1);
   const guesses = seen.next.map(([character, p]) => `${JSON.stringify(character)} ${p.toFixed(2)}`).join(", ");
   inside.replaceChildren(make("p", "", `Next, after ${JSON.stringify(seen.line.at(-1))}: ${guesses}.`));
-  if (options.length) inside.append(grid(...options[parts.selectedIndex], [...seen.line]));
+  if (!options.length) return;
+  const [name, values] = options[parts.selectedIndex];
+  const what = name.startsWith("layer") ? "A row reads, a column is read: the darker, the more." : "A column for each character, a row for each unit: the darker, the nearer to 1 (or to −1, in the other colour).";
+  inside.append(grid(name, values, [...seen.line]), make("p", "u-note", what));
 }
 
-const lookAgain = () => run && !training && looking.open && busy(look);
+const lookAgain = () => state === "still" && looking.open && busy(look);
 looking.addEventListener("toggle", lookAgain);
 line.addEventListener("change", lookAgain);
 parts.addEventListener("change", lookAgain);
@@ -328,10 +351,25 @@ function fromAddress() {
 }
 
 form.addEventListener("change", ({ target }) => {
+  if (target !== rate && state === "training" && run) {
+    pause();
+    say(`${run.letter} stops here; Train begins a new run.`);
+  }
   if (target === models || target === optimizer) usualRate();
   renew();
 });
-own.addEventListener("input", renew);
+rate.addEventListener("input", () => {
+  try {
+    rateNow();
+    rate.removeAttribute("aria-invalid");
+  } catch {
+    rate.setAttribute("aria-invalid", "true");
+  }
+});
+own.addEventListener("input", () => {
+  say("");
+  renew();
+});
 addEventListener("hashchange", fromAddress);
 new ResizeObserver(() => requestAnimationFrame(show)).observe(root);
 fromAddress();

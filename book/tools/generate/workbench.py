@@ -5,6 +5,7 @@ from __future__ import annotations
 from unrolled_book.experiments import record
 from unrolled_book.workbench.models import MODELS
 
+from book.tools.generate.published import table
 from book.tools.notebooks import ROOT
 
 TARGET = ROOT / "book" / "workbench.md"
@@ -20,8 +21,8 @@ TRY = {
     "lstm": ("12_rnn_lm", "A cell, and gates that decide what is kept.",
              "Look inside: do the gates know where a word ends?"),
     "one-layer-gpt": ("14_attention", "One block of attention and a feed-forward layer.",
-                      "Look inside before training, after 100 steps and after 1,000: does a head "
-                      "come to look at the character before?"),
+                      "Look inside at the first steps and after 1,000: does a head come to look at "
+                      "the character before?"),
     "two-layer-gpt": ("20_transformer_lm", "The Transformer of chapter 20, small.",
                       "Which is better for the same characters read: eight windows of 32, or four "
                       "of 64?"),
@@ -32,14 +33,23 @@ def section(model: str) -> str:
     """A model's heading, which links name, and its lines."""
     stem, what, question = TRY[model]
     chapter = f"[chapter {stem.partition('_')[0].lstrip('0')}](../chapters/{stem}.ipynb)"
-    row = record.load("workbench")["metrics"]["rows"][model]
-    reached = " and ".join(
-        f"{min(bits):.2f}–{max(bits):.2f} after {n:,}"
-        for n, bits in zip(row["steps"], row["bits"], strict=True)
-    )
     title = MODELS[model].title
-    head = f"### {title[0].upper()}{title[1:]}\n\n{what[:-1]} ({chapter}). {question}\n\n"
-    return f"{head}Bits per byte, five seeds: {reached} steps.\n"
+    return f"### {title[0].upper()}{title[1:]}\n\n{what[:-1]} ({chapter}). {question}\n"
+
+
+def reached(rows: dict) -> str:
+    """Where the models are after so many steps: the range of the seeds."""
+    steps = max((row["steps"] for row in rows.values()), key=len)
+    lines = []
+    for model, row in rows.items():
+        found = dict(zip(row["steps"], row["bits"], strict=True))
+        cells = {f"{n:,} steps": _range(found[n]) if n in found else "" for n in steps}
+        lines.append({"bits per byte": MODELS[model].title} | cells)
+    return table(lines)
+
+
+def _range(bits: list[float]) -> str:
+    return f"{min(bits):.2f}–{max(bits):.2f}"
 
 
 def page() -> str:
@@ -62,10 +72,10 @@ def page() -> str:
         f"characters of Shakespeare is below, and the page’s engine computes the same. Counting "
         f"gives {counted}. After {last:,} steps, which read {last * read:,} characters, the LSTM "
         "has passed the counted 3-gram, and no other model has. The two-layer GPT passes it by "
-        f"step {gpt['steps'][-1]:,}.\n"
+        f"step {gpt['steps'][-1]:,}. (The range of five seeds.)\n"
     )
     text = TARGET.read_text("utf8")
     head, rest = text.split(BEGIN)
     tail = rest.split(END)[1]
     sections = "\n".join(section(model) for model in MODELS)
-    return f"{head}{BEGIN}\n{intro}\n{sections}{END}{tail}"
+    return f"{head}{BEGIN}\n{intro}\n{reached(rows)}\n{sections}{END}{tail}"

@@ -62,7 +62,7 @@ class Bench:
         return {"parameters": self.run.n_parameters, "flops": self.run.flops()}
 
     def step(self, *, lr: float, seconds: float = 0.2) -> dict[str, Any]:
-        """Steps until the time is over, one at least: their losses in bits a character, and norms.
+        """Steps until the time is over, one at least: their losses in bits per byte, and norms.
 
         Ends at a step whose loss is no number.
         """
@@ -74,7 +74,8 @@ class Bench:
                 loss, norm = self.run.step(lr)
             if not (math.isfinite(loss) and math.isfinite(norm)):
                 return {"steps": done, "n": self.run.n_steps, "broken": True}
-            done.append([self.run.n_steps, loss / math.log(2), norm])
+            bits = loss / math.log(2) / self.text.bytes_per_character
+            done.append([self.run.n_steps, bits, norm])
         return {"steps": done, "n": self.run.n_steps}
 
     def score(self, *, first: bool) -> dict[str, Any]:

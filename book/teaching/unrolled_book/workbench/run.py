@@ -68,6 +68,7 @@ class Text:
         self.n_bytes = len(text[cut : cut + HELD_OUT].encode())
         self.vocab_size = self.tokenizer.vocab_size
         self.length = len(text)
+        self.bytes_per_character = len(text.encode()) / len(text)
 
     def n_gram(self, order: int) -> float:
         """Bits per byte, on the held-out characters, of the Kneser–Ney model of this order."""
