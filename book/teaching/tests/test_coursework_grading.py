@@ -21,7 +21,8 @@ from unrolled_book.coursework.editions import secret_mark
 from unrolled_book.coursework.grading import grade
 from unrolled_book.coursework.marks import Grade, Mark, cell, file_name, table
 from unrolled_book.coursework.personal import own
-from unrolled_book.coursework.submissions import Submission, read_times
+from unrolled_book.coursework.roster import read_times
+from unrolled_book.coursework.submissions import Submission
 from unrolled_book.coursework.syllabus import Syllabus
 from unrolled_book.exercises.engine.running import run
 from unrolled_book.exercises.engine.wire import encode

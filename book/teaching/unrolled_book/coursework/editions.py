@@ -59,7 +59,7 @@ def build_student(
 ) -> list[Path]:
     """Write the student edition; see `build`."""
     folder, files = Path(out) / "student", []
-    students = personal.read_roster(roster) if roster else ()
+    students = personal.read_ids(roster) if roster else ()
     for week in syllabus.weeks:
         if not any(item.personal for item in week.items):
             files.append(_write(folder / f"{week.name}.ipynb", _student(syllabus, week)))
@@ -327,13 +327,22 @@ def _id(name: str) -> str:
 
 
 def _write(path: Path, cells: list[Cell]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(_notebook(cells), encoding="utf-8")
+    return path
+
+
+def notebook(texts: Iterable[str]) -> str:
+    """A notebook of these Markdown texts."""
+    return _notebook([_markdown(f"text-{i}", text) for i, text in enumerate(texts)])
+
+
+def _notebook(cells: list[Cell]) -> str:
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    notebook = {
+    data = {
         "cells": [cell | {"source": cell["source"].splitlines(keepends=True)} for cell in cells],
         "metadata": {"kernelspec": kernel, "language_info": {"name": "python"}},
         "nbformat": 4,
         "nbformat_minor": 5,
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(notebook, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    return path
+    return json.dumps(data, ensure_ascii=False, indent=1) + "\n"

@@ -37,7 +37,7 @@ class Folder:
                 f"{self.out} was graded with another secret (fingerprint {then}; the one in use "
                 f"has {now}); expected the same one, or another folder"
             )
-        _save(path, now + "\n")
+        save(path, now + "\n")
 
     def name(self, student: str) -> str:
         if student not in self.names:
@@ -66,10 +66,10 @@ class Folder:
         try:
             grade = self._with_points(grade)
             pages = self.out / "feedback"
-            _save(pages / f"{name}.md", feedback.markdown(grade, self.title))
-            _save(pages / f"{name}.html", feedback.html(grade, self.title))
-            _save(self.out / "results" / f"{name}.json", results(grade))
-            _save(self.out / ".graded" / f"{name}.json", record)
+            save(pages / f"{name}.md", feedback.markdown(grade, self.title))
+            save(pages / f"{name}.html", feedback.html(grade, self.title))
+            save(self.out / "results" / f"{name}.json", results(grade))
+            save(self.out / ".graded" / f"{name}.json", record)
         except Exception as error:  # one student's page must not stop the others
             return replace(grade, error=f"the pages could not be written ({error})")
         return grade
@@ -112,12 +112,12 @@ class Folder:
         names = [item.exercise.rpartition("/")[2] for item in self.week.items]
         names += [question.name for question in self.week.questions]
         unread = {grade.student: self._unread(grade) for grade in grades}
-        _save(self.out / "grades.csv", table(grades, names, unread))
-        _save(self.out / "report.html", report.html(grades, self.title))
+        save(self.out / "grades.csv", table(grades, names, unread))
+        save(self.out / "report.html", report.html(grades, self.title))
         written.write(self.syllabus, submissions, self.out / "written")
 
 
-def _save(path: Path, text: str) -> None:
+def save(path: Path, text: str) -> None:
     """All of it or nothing: a run may be broken off in the middle."""
     part = path.with_name(path.name + ".part")
     part.write_text(text, encoding="utf-8", newline="\n")

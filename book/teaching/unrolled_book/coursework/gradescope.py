@@ -29,7 +29,8 @@ from typing import Any
 import unrolled
 
 from unrolled_book.coursework.grading import grade
-from unrolled_book.coursework.submissions import collect_one, named, read_roster
+from unrolled_book.coursework.roster import named, read_roster
+from unrolled_book.coursework.submissions import collect_one
 from unrolled_book.coursework.syllabus import Item, Syllabus, Week
 
 ROOT = "/autograder"

@@ -26,7 +26,8 @@ from unrolled_book.coursework.identity import claimed, flagged, sign, whose_numb
 from unrolled_book.coursework.item_tests import ItemTests, Task, program_digest
 from unrolled_book.coursework.judging import failed, fits, judged
 from unrolled_book.coursework.marks import Grade, Mark
-from unrolled_book.coursework.submissions import Submission, names_of
+from unrolled_book.coursework.roster import names_of
+from unrolled_book.coursework.submissions import Submission
 from unrolled_book.coursework.syllabus import Syllabus, Week, plain
 from unrolled_book.coursework.written import words
 from unrolled_book.exercises.engine.running import quiet
