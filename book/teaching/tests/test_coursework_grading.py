@@ -24,6 +24,7 @@ from unrolled_book.coursework.personal import own
 from unrolled_book.coursework.roster import read_times
 from unrolled_book.coursework.submissions import Submission
 from unrolled_book.coursework.syllabus import Syllabus
+from unrolled_book.exercises.engine.compare import quoted
 from unrolled_book.exercises.engine.running import run
 from unrolled_book.exercises.engine.wire import encode
 
@@ -69,7 +70,7 @@ class Bench:
         try:
             exec(program, names)
         except Exception as error:
-            said = f"the program stops with {type(error).__name__}: {error}"
+            said = f"the program stops with {type(error).__name__}: {quoted(str(error))}"
             return SimpleNamespace(outcomes=None, problem=said, seconds=0.25)
         value = names[name]
         given = [{"value": encode(value), "mutated": []}] if is_value else run(value, arguments)

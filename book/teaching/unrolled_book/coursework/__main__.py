@@ -2,7 +2,8 @@
 
     build SYLLABUS --out DIR [--roster roster.csv]
     grade SUBMISSIONS --syllabus FILE --week NAME --out DIR [--roster roster.csv]
-          [--times times.csv] [--gradebook export.csv [--column TITLE]] [--workers 2] [--unsafe]
+          [--times times.csv] [--gradebook export.csv [--column TITLE]]
+          [--student ID --exercise NAME] [--reveal] [--workers 2] [--unsafe]
     gradescope SYLLABUS --week NAME --out autograder.zip [--roster roster.csv]
     tally EXPORTS… --out tally.csv
 
@@ -59,6 +60,8 @@ def _build(given: argparse.Namespace) -> int:
 def _grade(given: argparse.Namespace) -> int:
     syllabus = Syllabus.read(given.syllabus)
     week = find_week(syllabus, given.week)
+    if bool(given.student) != bool(given.exercise):
+        raise ValueError("--student and --exercise go together; expected both, or none")
     submissions = collect(given.submissions)
     times = read_times(given.times) if given.times else {}
     back, roster = None, []
@@ -80,6 +83,8 @@ def _grade(given: argparse.Namespace) -> int:
         workers=given.workers,
         unsafe=given.unsafe,
         times=times,
+        only=(given.student, given.exercise) if given.student else None,
+        reveal=given.reveal,
     )
     failed = [found for found in grades if found.error]
     print(f"{len(grades)} students, {len(failed)} not graded whole; see {Path(given.out)}")
@@ -177,6 +182,9 @@ def _parser() -> argparse.ArgumentParser:
         "--gradebook", help="Canvas's gradebook or Moodle's worksheet, to be filled in"
     )
     marks.add_argument("--column", help="the assignment's title in Canvas (the week's title)")
+    marks.add_argument("--student", help="grade this student's --exercise again, and nothing else")
+    marks.add_argument("--exercise", help="the exercise's name")
+    marks.add_argument("--reveal", action="store_true", help="show expected values; after the due")
     marks.add_argument("--workers", type=int, default=2, help="answers that run at once (2)")
     marks.add_argument("--unsafe", action="store_true", help="run answers without a sandbox")
     marks.set_defaults(action=_grade)

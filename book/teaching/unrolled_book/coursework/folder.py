@@ -16,8 +16,8 @@ from unrolled_book.coursework.syllabus import Syllabus, Week, plain
 class Folder:
     """The folder of results. `.graded` holds what an interrupted run is continued from."""
 
-    def __init__(self, out: Path, syllabus: Syllabus, week: Week):
-        self.out, self.week = out, week
+    def __init__(self, out: Path, syllabus: Syllabus, week: Week, reveal: bool = False):
+        self.out, self.week, self.reveal = out, week, reveal
         self.syllabus = replace(syllabus, weeks=(week,))
         self.title = f"{syllabus.title}: {week.title}"
         self.names: dict[str, str] = {}
@@ -46,15 +46,28 @@ class Folder:
 
     def earlier(self, student: str, key: str) -> Grade | None:
         """The grade of an earlier run, if nothing has changed since and no error was in it."""
+        found = self._record(student)
+        return found[1] if found and found[0] == key and not found[1].error else None
+
+    def before(self, student: str) -> tuple[str, Grade]:
+        """The key and the grade of an earlier run, whatever has changed since.
+
+        Raises ValueError where there is none.
+        """
+        if found := self._record(student):
+            return found
+        raise ValueError(
+            f"{self.out} has no earlier marks of {student}; expected a folder in which all were "
+            "graded by this version of the program"
+        )
+
+    def _record(self, student: str) -> tuple[str, Grade] | None:
         path = self.out / ".graded" / f"{self.name(student)}.json"
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
-            if data["key"] != key:
-                return None
-            grade = from_data(data["grade"])
+            return data["key"], from_data(data["grade"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        return None if grade.error else grade
 
     def write(self, grade: Grade, key: str) -> Grade:
         """Write the student's pages, and last of all what makes a later run skip the student.
@@ -81,6 +94,8 @@ class Folder:
             says = "a person reads this answer; there are no points yet"
             mark = Mark(question.name, question.title, "unread", 0.0, question.points, verdict=says)
             marks.append(self._read_mark(grade.student, mark))
+        if self.reveal:
+            marks = [replace(mark, lines=(*mark.lines, *mark.revealed)) for mark in marks]
         return replace(grade, marks=tuple(marks))
 
     def _read_mark(self, student: str, mark: Mark) -> Mark:

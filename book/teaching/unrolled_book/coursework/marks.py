@@ -22,7 +22,8 @@ class Mark:
     a person is still to read it.
 
     verdict, lines, causes, hint: what the student reads, in this order. slip: under which name the
-    class report counts the mistake. seconds: CPU time of the answer.
+    class report counts the mistake. seconds: CPU time of the answer. revealed: lines with what was
+    expected, for after the deadline; no page holds them before.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Mark:
     notes: tuple[str, ...] = ()
     slip: str = ""
     seconds: float = 0.0
+    revealed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
