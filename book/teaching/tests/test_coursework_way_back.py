@@ -4,6 +4,7 @@ import csv
 import json
 import zipfile
 
+import numpy as np
 import pytest
 from unrolled_book import exercises
 from unrolled_book.coursework import exports, personal, sandbox, tables
@@ -214,3 +215,50 @@ def test_a_table_that_cannot_be_filled_in_is_said(tmp_path, table, column, says)
     with pytest.raises(ValueError, match=says):
         WayBack(tables.sheet(tmp_path / "export.csv"), column or "Probability")
     assert exports.TEST_STUDENT in CANVAS
+
+
+OWN = """
+title = "Language models"
+seed = "a secret of the course"
+[[weeks]]
+name = "week1"
+title = "Your own"
+exercises = [{exercise = "c01_chain_rule/bits_per_byte", personal = true}, "c01_chain_rule/shift"]
+"""
+
+
+def test_personal_notebooks_are_packed_for_moodle_and_the_teacher_has_a_key(tmp_path, monkeypatch):
+    (tmp_path / "course.toml").write_text(OWN)
+    (tmp_path / "moodle.csv").write_text(MOODLE)
+    (tmp_path / "plain.csv").write_text("student\nana@school.edu\n-2+A1\n")
+    monkeypatch.chdir(tmp_path)
+    assert main("build course.toml --out out --roster moodle.csv".split()) == 0
+    own = {}
+    with zipfile.ZipFile("out/student/week1.zip") as archive:
+        for info in archive.infolist():
+            assert info.external_attr >> 16 == 0o644
+            own[seen_by_moodle(info.filename)] = json.loads(archive.read(info))["cells"]
+    assert sorted(own) == [(n, "week1.ipynb") for n in (11, 12, 13)]
+    text = (tmp_path / "out/teacher/week1_key.csv").read_text(encoding="utf-8")
+    rows = list(csv.DictReader(text.splitlines(keepends=True)))
+    assert [row["student"] for row in rows] == [f"{s}@school.edu" for s in ("ana", "bob", "eve")]
+    for (number, _), row in zip(sorted(own.items()), rows, strict=True):
+        text = "".join("".join(cell["source"]) for cell in own[number])
+        asked = row["asked"].removeprefix("'")  # which keeps a spreadsheet from computing it
+        assert asked in text
+        assert f'STUDENT = "{row["student"]}"' in text
+        value = eval(asked, {"bits_per_byte": bits_per_byte(), "np": np})
+        assert float(row["expected"]) == pytest.approx(value, rel=1e-5)
+    assert len({row["expected"] for row in rows}) == 3
+    with pytest.raises(ValueError, match="the id '-2"):
+        personal.read_ids("plain.csv")
+    (tmp_path / "plain.csv").write_text("student\nana\n")
+    assert main("build course.toml --out plain --roster plain.csv".split()) == 0
+    with zipfile.ZipFile("plain/student/week1.zip") as archive:
+        assert archive.namelist() == ["ana.ipynb"]
+
+
+def bits_per_byte():
+    names = {"np": np}
+    exec(RIGHT["bits_per_byte"], names)
+    return names["bits_per_byte"]

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from unrolled_book.coursework import personal, selfcheck
+from unrolled_book.coursework import handing_out, personal, selfcheck
 from unrolled_book.coursework.address import PAGES, SOURCE
 from unrolled_book.coursework.syllabus import Item, Question, Syllabus, Week
 from unrolled_book.exercises.engine import Call, Exercise
@@ -48,10 +48,19 @@ _LINK = re.compile(r"\[([^\[\]]*)\]\(((?:cite:|term:|#|[\w./-]+\.(?:ipynb|md)\b)
 def build(syllabus: Syllabus, out: str | Path, roster: str | Path | None = None) -> list[Path]:
     """Write both editions into the folder `out` and return the files.
 
-    roster: a CSV file with a column `student`, needed where a week has personal tasks. Raises
-    ValueError where it is missing, and where a solution does not pass its own tests.
+    roster: a CSV file with a column `student`, needed where a week has personal tasks; these weeks
+    have a zip file of their notebooks, too, and a key for the teacher. Raises ValueError where it
+    is missing, and where a solution does not pass its own tests.
     """
-    return [*build_student(syllabus, out, roster), *build_teacher(syllabus, out)]
+    files = [*build_student(syllabus, out, roster), *build_teacher(syllabus, out)]
+    for week in syllabus.weeks:
+        if any(item.personal for item in week.items):
+            mine = [path for path in files if path.parent == Path(out) / "student" / week.name]
+            packed = Path(out) / "student" / f"{week.name}.zip"
+            packed.write_bytes(handing_out.pack(mine, week, roster))
+            key = Path(out) / "teacher" / f"{week.name}_key.csv"
+            key.write_text(handing_out.key(syllabus, week, personal.read_ids(roster)), "utf-8")
+    return files
 
 
 def build_student(

@@ -103,3 +103,12 @@ def students(sheet: Sheet, form: Form) -> Iterator[Row]:
             bool(re.search(r"\blate\b", status)) if status.startswith("Submitted") else None,
             said.get("Submission Time", ""),
         )
+
+
+def moodle_folder(name: str, number: str) -> str:
+    """The folder of a student's files, as Moodle's download names it and its upload finds it.
+
+    A name holds neither the separator of folders nor that of the parts.
+    """
+    plain = re.sub(r"[_/\\]", " ", name)
+    return f"{plain}_{number}_assignsubmission_file_"

@@ -19,7 +19,6 @@ import csv
 import io
 import json
 import re
-import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,13 +28,13 @@ from unrolled_book.coursework.editions import notebook
 from unrolled_book.coursework.exports import Form, Row
 from unrolled_book.coursework.folder import save
 from unrolled_book.coursework.marks import Grade, cell
+from unrolled_book.coursework.packing import zipped
 from unrolled_book.coursework.roster import key
 from unrolled_book.coursework.submissions import Submission
 from unrolled_book.coursework.tables import Sheet
 
 _TITLE = re.compile(r"(.*)\s\(\d+\)")  # as Canvas reads "Week 1 (4711)"
 _EXCUSED = "EX"
-_EARLIEST = (1980, 1, 1, 0, 0, 0)  # so that packing twice gives the same bytes
 
 
 @dataclass
@@ -105,13 +104,7 @@ class WayBack:
             files |= self._feedback(grade, submission, title)
         out.mkdir(parents=True, exist_ok=True)
         save(out / "gradebook.csv", self._table(marks, out_of))
-        packed = io.BytesIO()
-        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, body in sorted(files.items()):
-                info = zipfile.ZipInfo(name, _EARLIEST)
-                info.compress_type = zipfile.ZIP_DEFLATED
-                archive.writestr(info, body)
-        (out / "feedback.zip").write_bytes(packed.getvalue())
+        (out / "feedback.zip").write_bytes(zipped(files))
         return self.said
 
     def _row(self, grade: Grade, ids: set[str], rows: list[Row]) -> Row | None:
@@ -168,7 +161,7 @@ class WayBack:
         name, _, number = submission.known_as.rpartition("_")
         file = submission.path.rpartition("/")[2]
         if self.form.system == "Moodle" and name and number.isdigit():
-            folder = f"{name.replace('_', ' ')}_{number}_assignsubmission_file_"
+            folder = exports.moodle_folder(name, number)
             return {f"{folder}/feedback.html": feedback.html(grade, title).encode()}
         numbers = [part for part in file.split("_") if part.isdigit()]
         if self.form.system == "Canvas" and len(numbers) > 1 and numbers[0] == number:
