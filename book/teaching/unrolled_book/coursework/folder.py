@@ -91,8 +91,10 @@ class Folder:
         """What a person has read: in place of an experiment's tests, and for questions."""
         marks = [self._read_mark(grade.student, mark) for mark in grade.marks]
         for question in self.week.questions:
-            says = "a person reads this answer; there are no points yet"
-            mark = Mark(question.name, question.title, "unread", 0.0, question.points, verdict=says)
+            state, says = "unread", "a person reads this answer; there are no points yet"
+            if question.name in grade.blank:
+                state, says = "missing", "no answer was found in what was handed in"
+            mark = Mark(question.name, question.title, state, 0.0, question.points, verdict=says)
             marks.append(self._read_mark(grade.student, mark))
         if self.reveal:
             marks = [replace(mark, lines=(*mark.lines, *mark.revealed)) for mark in marks]
@@ -105,14 +107,15 @@ class Folder:
         notes = (*mark.notes, given.comment) if given.comment else mark.notes
         if given.points is None:
             return replace(mark, notes=notes)
+        questions = [question.name for question in self.week.questions]
         share = given.points / mark.out_of
         state = "right" if share >= 1 else "partly" if share > 0 else "wrong"
-        says = mark.verdict if mark.state != "unread" else ""
+        says = "" if mark.state == "unread" or mark.name in questions else mark.verdict
         verdict = f"{says}; these points are a person's" if says else "a person has read it"
         return replace(mark, state=state, points=given.points, notes=notes, verdict=verdict)
 
     def _unread(self, grade: Grade) -> list[str]:
-        """The questions and experiments of the student that no person has given points for."""
+        """The student's answers that no person has given points for; what is blank has none."""
         if not grade.submitted:
             return []
         given = {
@@ -120,7 +123,8 @@ class Folder:
             for (student, name), said in self.read.items()
             if student == plain(grade.student) and said.points is not None
         }
-        return [name for name in written.tasks(self.syllabus) if name not in given]
+        known = {*given, *grade.blank}
+        return [name for name in written.tasks(self.syllabus) if name not in known]
 
     def finish(self, grades: list[Grade], submissions: list[Submission]) -> None:
         """The files about the whole class."""

@@ -56,6 +56,7 @@ class Begun:
     before: Grade | None = None  # whose other marks stay
     claims: str = ""
     signs: list[tuple[str, str]] = field(default_factory=list)
+    blank: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -103,8 +104,9 @@ class Grader:
         for tests in self.tests:
             begun.jobs.append(self._job(tests, submission, files, pool))
         for task in self.words:
-            said = words(submission.files, task).text
-            begun.signs += [(task, found)] if (found := sign(said)) else []
+            said = words(submission.files, task)
+            begun.signs += [(task, found)] if (found := sign(said.text)) else []
+            begun.blank += [] if said.text or said.runs else [task]
         return begun
 
     def _job(
@@ -183,6 +185,7 @@ class Grader:
             signs += [each for each in before.signs if each not in signs and each[0] not in new]
             marks = [new.get(mark.name, mark) for mark in before.marks]
             flags, late = [*dict.fromkeys([*before.flags, *flags])], before.late
+            begun.blank = list(before.blank)
         errors = [begun.error] if begun.error else []
         errors += [f"{m.name}: {m.slip or m.verdict}" for m in marks if m.state == "error"]
         return Grade(
@@ -196,4 +199,5 @@ class Grader:
             claims=begun.claims,
             signs=tuple(signs),
             flags=tuple(flags),
+            blank=tuple(begun.blank),
         )

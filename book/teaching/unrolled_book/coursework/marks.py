@@ -50,6 +50,7 @@ class Grade:
     late: None where nobody knows. kept: the share of the points that remains of a late answer.
     claims: the STUDENT that the notebook names. signs: the task and a digest of each text that is
     long enough to be somebody's own. flags: what the teacher should look at, and no student reads.
+    blank: the tasks for a person to read, in which nothing was written.
     """
 
     student: str
@@ -62,6 +63,7 @@ class Grade:
     claims: str = ""
     signs: tuple[tuple[str, str], ...] = ()
     flags: tuple[str, ...] = ()
+    blank: tuple[str, ...] = ()
 
     @property
     def points(self) -> float:
@@ -85,7 +87,7 @@ def from_data(data: dict) -> Grade:
         Mark(**{k: tuple(v) if isinstance(v, list) else v for k, v in mark.items()})
         for mark in data["marks"]
     )
-    lists = {key: tuple(data[key]) for key in ("problems", "flags")}
+    lists = {key: tuple(data[key]) for key in ("problems", "flags", "blank")}
     lists["signs"] = tuple((task, digest) for task, digest in data["signs"])
     return Grade(**{**data, **lists, "marks": marks})
 
