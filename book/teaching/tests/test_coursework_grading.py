@@ -346,6 +346,9 @@ def test_a_blank_answer_has_no_points_and_waits_for_nobody(syllabus, tmp_path):
     path.write_text("student,task,points,of,comment\nbob,why,1,3,It stood elsewhere.\n")
     found = graded(syllabus, tmp_path, *students, week="week2")
     assert (found[1].total, found[1].marks[2].verdict) == (1, "a person has read it")
+    page = (tmp_path / "feedback" / "bob.html").read_text()
+    assert "partly right" in page
+    assert "Note: It stood elsewhere.<" in page
 
 
 def test_points_of_a_person_are_added_by_the_next_run_and_the_rest_is_said(syllabus, tmp_path):

@@ -143,6 +143,10 @@ def test_moodle_gets_its_own_worksheet_and_feedback_in_its_own_folders(
     page = next(page for name, page in found.items() if seen_by_moodle(name)[0] == 12)
     assert "bob@school.edu" in page
     assert "ana@school.edu" not in page
+    again = ("--student", "bob@school.edu", "--exercise", "two_roads")
+    assert graded(tmp_path, monkeypatch, MOODLE, FROM_MOODLE, *again)[:2] == (0, rows)
+    with zipfile.ZipFile("out/upload/feedback.zip") as archive:
+        assert list(map(seen_by_moodle, archive.namelist())) == [(12, "feedback.html")]
     assert status == 0
     assert "counts as late" not in capsys.readouterr().err
 
@@ -152,15 +156,16 @@ def test_a_mark_that_is_not_final_is_not_filled_in(tmp_path, monkeypatch, capsys
     body = json.dumps({"cells": [cell]}).encode()
     files = {"lopezana_11_901_w.ipynb": body, "roebob_12_902_w.ipynb": b"{"}
     how = (tmp_path, monkeypatch, CANVAS, files)
-    status, rows, _ = graded(*how, "--column", "Essay", week="week2")
-    assert [row[5] for row in rows[3:6]] == ["9.5", "8", "7"]
+    status, rows, found = graded(*how, "--column", "Essay", week="week2")
+    assert ([row[5] for row in rows[3:6]], found) == (["9.5", "8", "7"], {})
     said = capsys.readouterr().err
-    assert "ana@school.edu: no mark in the table; nobody has read why" in said
-    assert "bob@school.edu: no mark in the table; no file can be read" in said
+    assert "ana@school.edu: no mark and no feedback yet; nobody has read why" in said
+    assert "bob@school.edu: no mark and no feedback yet; no file can be read" in said
     lines = ["student,task,points,of,comment", "ana@school.edu,why,3,3,"]
     (tmp_path / "out/written/written.csv").write_text("\n".join(lines))
-    status, rows, _ = graded(*how, "--column", "Essay", week="week2")
+    status, rows, found = graded(*how, "--column", "Essay", week="week2")
     assert [row[5] for row in rows[3:6]] == ["3", "8", "7"]
+    assert list(found) == ["lopezana_11_901_w.ipynb"]
     assert status == 1
 
 

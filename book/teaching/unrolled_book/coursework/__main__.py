@@ -100,7 +100,7 @@ def _grade(given: argparse.Namespace) -> int:
         )
     if back:
         out, title = Path(given.out) / "upload", f"{syllabus.title}: {week.title}"
-        strays += back.write(grades, submissions, roster, title, out)
+        strays += back.write(grades, submissions, roster, title, out, given.student or "")
         print(f"gradebook.csv and feedback.zip for {back.form.system}, in {out}")
     for line in strays:
         print(f"coursework: {line}", file=sys.stderr)

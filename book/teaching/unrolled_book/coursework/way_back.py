@@ -29,7 +29,7 @@ from unrolled_book.coursework.exports import Form, Row
 from unrolled_book.coursework.folder import save
 from unrolled_book.coursework.marks import Grade, cell
 from unrolled_book.coursework.packing import zipped
-from unrolled_book.coursework.roster import key
+from unrolled_book.coursework.roster import key, names_of
 from unrolled_book.coursework.submissions import Submission
 from unrolled_book.coursework.tables import Sheet
 
@@ -82,11 +82,13 @@ class WayBack:
         roster: Iterable[Mapping[str, str]],
         title: str,
         out: Path,
+        only: str = "",
     ) -> list[str]:
         """Write gradebook.csv and feedback.zip into `out`; returns what the teacher should know.
 
-        A mark is filled in where it is final: something was handed in, it was graded whole, and a
-        person has read what is to be read. All other cells stay as they are.
+        Both hold who has a final mark: something was handed in, it was graded whole, and a person
+        has read what is to be read. All other cells stay as they are. only: the one student whose
+        feedback is packed, for the systems tell students of what they have already.
         """
         handed = {each.student: each for each in submissions}
         known = {key(row["student"]): set(row.values()) for row in roster}
@@ -98,10 +100,11 @@ class WayBack:
             if not grade.submitted or not (row := self._row(grade, ids, rows)):
                 continue
             if why := _not_final(grade):
-                self.said.append(f"{grade.student}: no mark in the table; {why}")
-            else:
-                marks[row.at] = f"{grade.total:g}"
-            files |= self._feedback(grade, submission, title)
+                self.said.append(f"{grade.student}: no mark and no feedback yet; {why}")
+                continue
+            marks[row.at] = f"{grade.total:g}"
+            if not only or key(only) in names_of(grade.student):
+                files |= self._feedback(grade, submission, title)
         out.mkdir(parents=True, exist_ok=True)
         save(out / "gradebook.csv", self._table(marks, out_of))
         (out / "feedback.zip").write_bytes(zipped(files))
