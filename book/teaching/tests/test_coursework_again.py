@@ -109,7 +109,10 @@ def test_a_page_holds_a_call_that_can_be_copied_and_a_long_one_is_described(syll
     assert said[0] in [
         call.args for call in ItemTests(syllabus, syllabus.weeks[0].items[0]).task("ana").calls
     ]
-    assert bits.lines[0].startswith("bits_per_byte(")
+    copied = "\n".join(bits.lines).partition("\n)\n")[0] + "\n)"
+    assert len(copied) > 60  # longer than a line of the report in a notebook
+    eval(copied, {"bits_per_byte": lambda *args: said.append(args), "np": np})
+    assert len(said[1][0]) == 5
 
 
 @pytest.mark.parametrize(
