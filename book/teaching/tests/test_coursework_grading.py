@@ -21,8 +21,10 @@ from unrolled_book.coursework.editions import secret_mark
 from unrolled_book.coursework.grading import grade
 from unrolled_book.coursework.marks import Grade, Mark, cell, file_name, table
 from unrolled_book.coursework.personal import own
-from unrolled_book.coursework.submissions import Submission, read_times
+from unrolled_book.coursework.roster import read_times
+from unrolled_book.coursework.submissions import Submission
 from unrolled_book.coursework.syllabus import Syllabus
+from unrolled_book.exercises.engine.compare import quoted
 from unrolled_book.exercises.engine.running import run
 from unrolled_book.exercises.engine.wire import encode
 
@@ -68,7 +70,7 @@ class Bench:
         try:
             exec(program, names)
         except Exception as error:
-            said = f"the program stops with {type(error).__name__}: {error}"
+            said = f"the program stops with {type(error).__name__}: {quoted(str(error))}"
             return SimpleNamespace(outcomes=None, problem=said, seconds=0.25)
         value = names[name]
         given = [{"value": encode(value), "mutated": []}] if is_value else run(value, arguments)
@@ -317,8 +319,40 @@ def test_another_secret_is_refused_and_never_makes_right_answers_wrong(syllabus,
         graded(other, tmp_path / "then", ana, week="week2")
 
 
+WORDS = [  # an answer in words, and an experiment that was run
+    {"cell_type": "markdown", "source": "<!-- answer: why -->\n\nBecause."},
+    {"cell_type": "markdown", "source": "<!-- task: effective_share -->"},
+    {"cell_type": "code", "source": "run()", "outputs": [{"text": "0.5"}]},
+]
+
+
+def in_words(student, *cells) -> Submission:
+    return Submission(student, (("week2.ipynb", json.dumps({"cells": cells}).encode()),))
+
+
+def test_a_blank_answer_has_no_points_and_waits_for_nobody(syllabus, tmp_path):
+    blank = {"cell_type": "markdown", "source": "<!-- answer: why -->\n\n*Write your answer here.*"}
+    students = [in_words("ana", *WORDS), in_words("bob", blank), Submission("cem")]
+    for _ in range(2):  # graded, and continued
+        found = graded(syllabus, tmp_path, *students, week="week2")
+        assert [each.marks[2].state for each in found] == ["unread", "missing", "missing"]
+    assert [row["unread"] for row in read(tmp_path / "grades.csv")] == [
+        "effective_share why",
+        "",
+        "",
+    ]
+    assert "No answer was found" in (tmp_path / "feedback" / "bob.md").read_text()
+    path = tmp_path / "written" / "written.csv"
+    path.write_text("student,task,points,of,comment\nbob,why,1,3,It stood elsewhere.\n")
+    found = graded(syllabus, tmp_path, *students, week="week2")
+    assert (found[1].total, found[1].marks[2].verdict) == (1, "a person has read it")
+    page = (tmp_path / "feedback" / "bob.html").read_text()
+    assert "partly right" in page
+    assert "Note: It stood elsewhere.<" in page
+
+
 def test_points_of_a_person_are_added_by_the_next_run_and_the_rest_is_said(syllabus, tmp_path):
-    submissions = [handed_in("Ana", "x = 1"), handed_in("cem", "x = 1"), Submission("bob")]
+    submissions = [in_words("Ana", *WORDS), in_words("cem", *WORDS), Submission("bob")]
     found = graded(syllabus, tmp_path, *submissions, week="week2")
     assert [mark.state for mark in found[0].marks] == ["missing", "missing", "unread"]
     rows = read(tmp_path / "grades.csv")

@@ -5,8 +5,9 @@ import stat
 import zipfile
 
 import pytest
-from unrolled_book.coursework import submissions
-from unrolled_book.coursework.submissions import Submission, collect, collect_one, named
+from unrolled_book.coursework import members, submissions
+from unrolled_book.coursework.roster import named
+from unrolled_book.coursework.submissions import Submission, collect, collect_one
 
 BODY = b"def shift(x): return x"
 
@@ -182,7 +183,7 @@ def test_what_is_no_zip_file_or_is_beyond_the_limits_is_said(tmp_path, monkeypat
     assert "one file too many" in found["a"].problems[0]
     monkeypatch.setattr(submissions, "_ALL_BYTES", 3 * len(BODY))
     assert sum(len(each.files) for each in collect(path)) == 3
-    monkeypatch.setattr(submissions, "_MOST_MEMBERS", 8)
+    monkeypatch.setattr(members, "_MOST_MEMBERS", 8)
     with pytest.raises(ValueError, match="it has 9 members"):
         collect(path)
     path.write_bytes(b"no zip file")

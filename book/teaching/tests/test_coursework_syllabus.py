@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from unrolled_book import exercises
-from unrolled_book.coursework import editions, personal, submissions, syllabus
+from unrolled_book.coursework import editions, personal, roster, syllabus
 from unrolled_book.coursework.syllabus import Item, Syllabus
 from unrolled_book.exercises.engine.marking import mark, outcomes_of
 
@@ -209,18 +209,18 @@ def test_the_seed_in_the_notebook_is_the_graders():
 
 
 LISTS = {
-    "no ids": (personal.read_roster, "name\nAda\n", "has no column student"),
-    "empty": (personal.read_roster, "", "has no column student"),
-    "a way out": (personal.read_roster, "student\n../up\n", r"'\.\./up'; expected letters"),
-    "twice": (personal.read_roster, "student\nada\nAda\n", "'ada' stands more than once"),
-    "a blank id": (personal.read_roster, "student\n\n ,\n", "and a line for each"),
-    "an id of signs": (personal.read_roster, "student\nmüller\n_x\n", "'_x'; expected letters"),
-    "grading, no ids": (submissions.read_roster, "name\nana\n", "has no column student"),
-    "grading, twice": (submissions.read_roster, "student\nana\nAna\n", "'ana' stands more than"),
-    "grading, a blank id": (submissions.read_roster, "student,x\n,1\n", "filled in every line"),
-    "no column of times": (submissions.read_times, "student\nana\n", "has no column time"),
+    "no ids": (personal.read_ids, "name\nAda\n", "has no column student"),
+    "empty": (personal.read_ids, "", "has no column student"),
+    "a way out": (personal.read_ids, "student\n../up\n", r"'\.\./up'; expected letters"),
+    "twice": (personal.read_ids, "student\nada\nAda\n", "'ada' stands more than once"),
+    "a blank id": (personal.read_ids, "student\n\n ,\n", "filled in every line"),
+    "an id of signs": (personal.read_ids, "student\nmüller\n_x\n", "'_x'; expected letters"),
+    "grading, no ids": (roster.read_roster, "name\nana\n", "has no column student"),
+    "grading, twice": (roster.read_roster, "student\nana\nAna\n", "'ana' stands more than"),
+    "grading, a blank id": (roster.read_roster, "student,x\n,1\n", "filled in every line"),
+    "no column of times": (roster.read_times, "student\nana\n", "has no column time"),
 } | {
-    f"time {time!r}": (submissions.read_times, f"student,time\nana,{time}\n", "line 2: got .* zone")
+    f"time {time!r}": (roster.read_times, f"student,time\nana,{time}\n", "line 2: got .* zone")
     for time in ("2026-10-09T23:59:01", "yesterday", "")
 }  # fmt: skip
 

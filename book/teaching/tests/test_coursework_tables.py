@@ -7,7 +7,7 @@ import json
 import pytest
 from unrolled_book.coursework import personal, tables
 from unrolled_book.coursework.marks import cell
-from unrolled_book.coursework.submissions import read_roster, read_times
+from unrolled_book.coursework.roster import read_roster, read_times
 from unrolled_book.coursework.written import words
 
 ROWS = [("student", "name"), ("müller", "Jörg Müller"), ("ana", "Ana, the first")]
@@ -26,7 +26,7 @@ def test_a_table_is_read_as_it_was_saved(tmp_path, separator, encoding):
     expected = [dict(zip(ROWS[0], row, strict=True)) for row in ROWS[1:]]
     assert [row for _, row in tables.read(path, ["student"])] == expected
     assert read_roster(path) == expected
-    assert personal.read_roster(path) == ("müller", "ana")
+    assert personal.read_ids(path) == ("müller", "ana")
 
 
 def test_what_is_no_table_is_named(tmp_path):
@@ -38,7 +38,7 @@ def test_what_is_no_table_is_named(tmp_path):
         (b'student\n"' + b"x" * 200_000, "line"),
     ]:
         path.write_bytes(body)
-        for read in (read_roster, personal.read_roster):
+        for read in (read_roster, personal.read_ids):
             with pytest.raises(ValueError, match=rf"roster\.csv.*{says}"):
                 read(path)
     path.write_text("student;time\nana;today\n")

@@ -2,7 +2,8 @@
 
     build SYLLABUS --out DIR [--roster roster.csv]
     grade SUBMISSIONS --syllabus FILE --week NAME --out DIR [--roster roster.csv]
-          [--times times.csv] [--workers 2] [--unsafe]
+          [--times times.csv] [--gradebook export.csv [--column TITLE]]
+          [--student ID --exercise NAME] [--reveal] [--workers 2] [--unsafe]
     gradescope SYLLABUS --week NAME --out autograder.zip [--roster roster.csv]
     tally EXPORTS… --out tally.csv
 
@@ -19,20 +20,15 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from unrolled_book.coursework import written
+from unrolled_book.coursework import exports, tables, written
 from unrolled_book.coursework.gradescope import ROOT, autograde, pack
 from unrolled_book.coursework.grading import find_week, grade
+from unrolled_book.coursework.roster import named, nobodys, read_roster, read_times
 from unrolled_book.coursework.sandbox import SandboxMissing
-from unrolled_book.coursework.submissions import (
-    Submission,
-    collect,
-    named,
-    nobodys,
-    read_roster,
-    read_times,
-)
+from unrolled_book.coursework.submissions import Submission, collect
 from unrolled_book.coursework.syllabus import Syllabus, plain
 from unrolled_book.coursework.tally import tally
+from unrolled_book.coursework.way_back import WayBack
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -64,10 +60,17 @@ def _build(given: argparse.Namespace) -> int:
 def _grade(given: argparse.Namespace) -> int:
     syllabus = Syllabus.read(given.syllabus)
     week = find_week(syllabus, given.week)
+    if bool(given.student) != bool(given.exercise):
+        raise ValueError("--student and --exercise go together; expected both, or none")
     submissions = collect(given.submissions)
     times = read_times(given.times) if given.times else {}
-    if given.roster:
-        submissions = named(submissions, read_roster(given.roster))
+    back, roster = None, []
+    if given.gradebook:
+        back = WayBack(tables.sheet(given.gradebook), given.column or week.title)
+        submissions = _late(submissions, back)
+    if given.roster or given.gradebook:
+        roster = read_roster(given.roster or given.gradebook)
+        submissions = named(submissions, roster)
     elif any(item.personal for item in week.items):
         raise ValueError(f"{week.name} has personal tasks; expected --roster, the students' ids")
     if not submissions:
@@ -80,6 +83,8 @@ def _grade(given: argparse.Namespace) -> int:
         workers=given.workers,
         unsafe=given.unsafe,
         times=times,
+        only=(given.student, given.exercise) if given.student else None,
+        reveal=given.reveal,
     )
     failed = [found for found in grades if found.error]
     print(f"{len(grades)} students, {len(failed)} not graded whole; see {Path(given.out)}")
@@ -93,12 +98,25 @@ def _grade(given: argparse.Namespace) -> int:
             "none of them counts as late (--times takes a table of student and time): "
             + ", ".join(timeless)
         )
+    if back:
+        out, title = Path(given.out) / "upload", f"{syllabus.title}: {week.title}"
+        strays += back.write(grades, submissions, roster, title, out, given.student or "")
+        print(f"gradebook.csv and feedback.zip for {back.form.system}, in {out}")
     for line in strays:
         print(f"coursework: {line}", file=sys.stderr)
     absent = [s.student for s in submissions if not (s.files or s.problems)]
     if absent:
         print(f"coursework: nothing was handed in by {', '.join(absent)}", file=sys.stderr)
     return 1 if failed or strays else 0
+
+
+def _late(submissions: list[Submission], back: WayBack) -> list[Submission]:
+    """The submissions, late where Moodle's worksheet says so of their number."""
+    said = {row.number: row.late for row in exports.students(back.sheet, back.form)}
+    return [
+        replace(s, late=said.get(s.known_as.rpartition("_")[2])) if s.late is None else s
+        for s in submissions
+    ]
 
 
 def _strays(
@@ -160,6 +178,13 @@ def _parser() -> argparse.ArgumentParser:
     marks.add_argument("--week", required=True, help="the week's name")
     marks.add_argument("--out", required=True, help="the folder for grades.csv and the pages")
     marks.add_argument("--times", help="a CSV file, student,time: when each handed in")
+    marks.add_argument(
+        "--gradebook", help="Canvas's gradebook or Moodle's worksheet, to be filled in"
+    )
+    marks.add_argument("--column", help="the assignment's title in Canvas (the week's title)")
+    marks.add_argument("--student", help="grade this student's --exercise again, and nothing else")
+    marks.add_argument("--exercise", help="the exercise's name")
+    marks.add_argument("--reveal", action="store_true", help="show expected values; after the due")
     marks.add_argument("--workers", type=int, default=2, help="answers that run at once (2)")
     marks.add_argument("--unsafe", action="store_true", help="run answers without a sandbox")
     marks.set_defaults(action=_grade)
@@ -175,7 +200,9 @@ def _parser() -> argparse.ArgumentParser:
     beliefs.add_argument("--out", default="tally.csv", help="the table")
     beliefs.set_defaults(action=_tally)
     for action in (build, marks, scope):
-        action.add_argument("--roster", help="a CSV file with a column student, their ids")
+        action.add_argument(
+            "--roster", help="a CSV file with a column student, their ids; or a gradebook's export"
+        )
     there = actions.add_parser("autograde")  # what run_autograder calls
     there.add_argument("root", nargs="?", default=ROOT)
     there.set_defaults(action=_autograde)

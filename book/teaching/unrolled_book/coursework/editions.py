@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from unrolled_book.coursework import personal, selfcheck
+from unrolled_book.coursework import handing_out, personal, selfcheck
 from unrolled_book.coursework.address import PAGES, SOURCE
 from unrolled_book.coursework.syllabus import Item, Question, Syllabus, Week
 from unrolled_book.exercises.engine import Call, Exercise
@@ -48,10 +48,19 @@ _LINK = re.compile(r"\[([^\[\]]*)\]\(((?:cite:|term:|#|[\w./-]+\.(?:ipynb|md)\b)
 def build(syllabus: Syllabus, out: str | Path, roster: str | Path | None = None) -> list[Path]:
     """Write both editions into the folder `out` and return the files.
 
-    roster: a CSV file with a column `student`, needed where a week has personal tasks. Raises
-    ValueError where it is missing, and where a solution does not pass its own tests.
+    roster: a CSV file with a column `student`, needed where a week has personal tasks; these weeks
+    have a zip file of their notebooks, too, and a key for the teacher. Raises ValueError where it
+    is missing, and where a solution does not pass its own tests.
     """
-    return [*build_student(syllabus, out, roster), *build_teacher(syllabus, out)]
+    files = [*build_student(syllabus, out, roster), *build_teacher(syllabus, out)]
+    for week in syllabus.weeks:
+        if any(item.personal for item in week.items):
+            mine = [path for path in files if path.parent == Path(out) / "student" / week.name]
+            packed = Path(out) / "student" / f"{week.name}.zip"
+            packed.write_bytes(handing_out.pack(mine, week, roster))
+            key = Path(out) / "teacher" / f"{week.name}_key.csv"
+            key.write_text(handing_out.key(syllabus, week, personal.read_ids(roster)), "utf-8")
+    return files
 
 
 def build_student(
@@ -59,7 +68,7 @@ def build_student(
 ) -> list[Path]:
     """Write the student edition; see `build`."""
     folder, files = Path(out) / "student", []
-    students = personal.read_roster(roster) if roster else ()
+    students = personal.read_ids(roster) if roster else ()
     for week in syllabus.weeks:
         if not any(item.personal for item in week.items):
             files.append(_write(folder / f"{week.name}.ipynb", _student(syllabus, week)))
@@ -327,13 +336,22 @@ def _id(name: str) -> str:
 
 
 def _write(path: Path, cells: list[Cell]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(_notebook(cells), encoding="utf-8")
+    return path
+
+
+def notebook(texts: Iterable[str]) -> str:
+    """A notebook of these Markdown texts."""
+    return _notebook([_markdown(f"text-{i}", text) for i, text in enumerate(texts)])
+
+
+def _notebook(cells: list[Cell]) -> str:
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    notebook = {
+    data = {
         "cells": [cell | {"source": cell["source"].splitlines(keepends=True)} for cell in cells],
         "metadata": {"kernelspec": kernel, "language_info": {"name": "python"}},
         "nbformat": 4,
         "nbformat_minor": 5,
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(notebook, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    return path
+    return json.dumps(data, ensure_ascii=False, indent=1) + "\n"

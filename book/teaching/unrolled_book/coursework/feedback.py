@@ -97,10 +97,10 @@ def markdown(grade: Grade, title: str) -> str:
         lines += [f"{SIGNS[mark.state]} {points}. {_plain(_verdict(mark))}"]
         lines += ["", *("    " + line for line in _block(mark))] if mark.lines else []
         for cause in mark.causes:
-            lines += ["", f"**Likely cause:** {_sentence(cause)}"]
-        lines += ["", f"**Hint:** {_sentence(mark.hint)}"] if mark.hint else []
+            lines += ["", f"**Likely cause:** {sentence(cause)}"]
+        lines += ["", f"**Hint:** {sentence(mark.hint)}"] if mark.hint else []
         for note in mark.notes:
-            lines += ["", f"Note: {_plain(visible(note))}."]
+            lines += ["", f"Note: {_plain(sentence(visible(note)))}"]
     if grade.problems:
         lines += ["", "## What was handed in", ""]
         lines += [f"- {_plain(visible(problem))}" for problem in grade.problems]
@@ -169,13 +169,11 @@ def _section(i: int, mark: Mark) -> str:
     if mark.lines:
         parts.append(f"<pre>{htmllib.escape(chr(10).join(_block(mark)))}</pre>")
     for cause in mark.causes:
-        parts.append(
-            f'<p class="cause"><strong>Likely cause:</strong> {code(_sentence(cause))}</p>'
-        )
+        parts.append(f'<p class="cause"><strong>Likely cause:</strong> {code(sentence(cause))}</p>')
     if mark.hint:
-        parts.append(f"<p><strong>Hint:</strong> {code(_sentence(mark.hint))}</p>")
+        parts.append(f"<p><strong>Hint:</strong> {code(sentence(mark.hint))}</p>")
     for note in mark.notes:
-        parts.append(f'<p class="soft">Note: {code(note)}.</p>')
+        parts.append(f'<p class="soft">Note: {code(sentence(note))}</p>')
     return "".join([*parts, "</section>"])
 
 
@@ -198,17 +196,17 @@ def _late(grade: Grade) -> str:
 
 
 def _result(mark: Mark) -> str:
-    if mark.state == "partly":
+    if mark.state == "partly" and mark.n_tests:
         return f"{mark.n_passed} of {mark.n_tests} right"
     return WORDS[mark.state]
 
 
 def _verdict(mark: Mark) -> str:
-    said = _sentence(visible(mark.verdict))
+    said = sentence(visible(mark.verdict))
     return said[:1].upper() + said[1:]
 
 
-def _sentence(said: str) -> str:
+def sentence(said: str) -> str:
     return said if said.endswith((".", "!", "?", ":")) else f"{said}."
 
 

@@ -16,8 +16,8 @@ from unrolled_book.coursework.syllabus import Syllabus, Week, plain
 class Folder:
     """The folder of results. `.graded` holds what an interrupted run is continued from."""
 
-    def __init__(self, out: Path, syllabus: Syllabus, week: Week):
-        self.out, self.week = out, week
+    def __init__(self, out: Path, syllabus: Syllabus, week: Week, reveal: bool = False):
+        self.out, self.week, self.reveal = out, week, reveal
         self.syllabus = replace(syllabus, weeks=(week,))
         self.title = f"{syllabus.title}: {week.title}"
         self.names: dict[str, str] = {}
@@ -37,7 +37,7 @@ class Folder:
                 f"{self.out} was graded with another secret (fingerprint {then}; the one in use "
                 f"has {now}); expected the same one, or another folder"
             )
-        _save(path, now + "\n")
+        save(path, now + "\n")
 
     def name(self, student: str) -> str:
         if student not in self.names:
@@ -46,15 +46,28 @@ class Folder:
 
     def earlier(self, student: str, key: str) -> Grade | None:
         """The grade of an earlier run, if nothing has changed since and no error was in it."""
+        found = self._record(student)
+        return found[1] if found and found[0] == key and not found[1].error else None
+
+    def before(self, student: str) -> tuple[str, Grade]:
+        """The key and the grade of an earlier run, whatever has changed since.
+
+        Raises ValueError where there is none.
+        """
+        if found := self._record(student):
+            return found
+        raise ValueError(
+            f"{self.out} has no earlier marks of {student}; expected a folder in which all were "
+            "graded by this version of the program"
+        )
+
+    def _record(self, student: str) -> tuple[str, Grade] | None:
         path = self.out / ".graded" / f"{self.name(student)}.json"
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
-            if data["key"] != key:
-                return None
-            grade = from_data(data["grade"])
+            return data["key"], from_data(data["grade"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        return None if grade.error else grade
 
     def write(self, grade: Grade, key: str) -> Grade:
         """Write the student's pages, and last of all what makes a later run skip the student.
@@ -66,10 +79,10 @@ class Folder:
         try:
             grade = self._with_points(grade)
             pages = self.out / "feedback"
-            _save(pages / f"{name}.md", feedback.markdown(grade, self.title))
-            _save(pages / f"{name}.html", feedback.html(grade, self.title))
-            _save(self.out / "results" / f"{name}.json", results(grade))
-            _save(self.out / ".graded" / f"{name}.json", record)
+            save(pages / f"{name}.md", feedback.markdown(grade, self.title))
+            save(pages / f"{name}.html", feedback.html(grade, self.title))
+            save(self.out / "results" / f"{name}.json", results(grade))
+            save(self.out / ".graded" / f"{name}.json", record)
         except Exception as error:  # one student's page must not stop the others
             return replace(grade, error=f"the pages could not be written ({error})")
         return grade
@@ -78,9 +91,13 @@ class Folder:
         """What a person has read: in place of an experiment's tests, and for questions."""
         marks = [self._read_mark(grade.student, mark) for mark in grade.marks]
         for question in self.week.questions:
-            says = "a person reads this answer; there are no points yet"
-            mark = Mark(question.name, question.title, "unread", 0.0, question.points, verdict=says)
+            state, says = "unread", "a person reads this answer; there are no points yet"
+            if question.name in grade.blank:
+                state, says = "missing", "no answer was found in what was handed in"
+            mark = Mark(question.name, question.title, state, 0.0, question.points, verdict=says)
             marks.append(self._read_mark(grade.student, mark))
+        if self.reveal:
+            marks = [replace(mark, lines=(*mark.lines, *mark.revealed)) for mark in marks]
         return replace(grade, marks=tuple(marks))
 
     def _read_mark(self, student: str, mark: Mark) -> Mark:
@@ -90,14 +107,15 @@ class Folder:
         notes = (*mark.notes, given.comment) if given.comment else mark.notes
         if given.points is None:
             return replace(mark, notes=notes)
+        questions = [question.name for question in self.week.questions]
         share = given.points / mark.out_of
         state = "right" if share >= 1 else "partly" if share > 0 else "wrong"
-        says = mark.verdict if mark.state != "unread" else ""
+        says = "" if mark.state == "unread" or mark.name in questions else mark.verdict
         verdict = f"{says}; these points are a person's" if says else "a person has read it"
         return replace(mark, state=state, points=given.points, notes=notes, verdict=verdict)
 
     def _unread(self, grade: Grade) -> list[str]:
-        """The questions and experiments of the student that no person has given points for."""
+        """The student's answers that no person has given points for; what is blank has none."""
         if not grade.submitted:
             return []
         given = {
@@ -105,19 +123,20 @@ class Folder:
             for (student, name), said in self.read.items()
             if student == plain(grade.student) and said.points is not None
         }
-        return [name for name in written.tasks(self.syllabus) if name not in given]
+        known = {*given, *grade.blank}
+        return [name for name in written.tasks(self.syllabus) if name not in known]
 
     def finish(self, grades: list[Grade], submissions: list[Submission]) -> None:
         """The files about the whole class."""
         names = [item.exercise.rpartition("/")[2] for item in self.week.items]
         names += [question.name for question in self.week.questions]
         unread = {grade.student: self._unread(grade) for grade in grades}
-        _save(self.out / "grades.csv", table(grades, names, unread))
-        _save(self.out / "report.html", report.html(grades, self.title))
+        save(self.out / "grades.csv", table(grades, names, unread))
+        save(self.out / "report.html", report.html(grades, self.title))
         written.write(self.syllabus, submissions, self.out / "written")
 
 
-def _save(path: Path, text: str) -> None:
+def save(path: Path, text: str) -> None:
     """All of it or nothing: a run may be broken off in the middle."""
     part = path.with_name(path.name + ".part")
     part.write_text(text, encoding="utf-8", newline="\n")

@@ -17,11 +17,9 @@ reach the network if the container can. The container itself holds nobody else's
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import tempfile
-import zipfile
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -29,14 +27,15 @@ from typing import Any
 import unrolled
 
 from unrolled_book.coursework.grading import grade
-from unrolled_book.coursework.submissions import collect_one, named, read_roster
+from unrolled_book.coursework.packing import zipped
+from unrolled_book.coursework.roster import named, read_roster
+from unrolled_book.coursework.submissions import collect_one
 from unrolled_book.coursework.syllabus import Item, Syllabus, Week
 
 ROOT = "/autograder"
 _PACKAGES = (Path(unrolled.__file__).parent, Path(__file__).parents[1])
 _NEEDS = ("numpy", "scipy", "regex", "tqdm")
 _LEFT_OUT = ("figures", "moving", "experiments", "behaviour", "__pycache__")
-_EARLIEST = (1980, 1, 1, 0, 0, 0)  # so that packing twice gives the same bytes
 _SETUP = """\
 #!/usr/bin/env bash
 # Runs once, as root, when Gradescope builds the container.
@@ -82,15 +81,8 @@ def pack(syllabus: Syllabus, week: Week, out: str | Path, roster: str | Path | N
         files["course/roster.csv"] = Path(roster).read_bytes()
     for package in _PACKAGES:
         files |= _source(package, f"lib/{package.name}", (".py", ".bz2", ".xz", ".txt"))
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, body in sorted(files.items()):
-            info = zipfile.ZipInfo(name, _EARLIEST)
-            info.compress_type = zipfile.ZIP_DEFLATED
-            info.external_attr = (0o755 if "/" not in name else 0o644) << 16
-            archive.writestr(info, body)
     out = Path(out)
-    out.write_bytes(packed.getvalue())
+    out.write_bytes(zipped(files, ("setup.sh", "run_autograder")))
     return out
 
 

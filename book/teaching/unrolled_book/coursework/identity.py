@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from unrolled_book.coursework.answers import Answers
 from unrolled_book.coursework.marks import Grade
-from unrolled_book.coursework.submissions import names_of
+from unrolled_book.coursework.roster import names_of
 from unrolled_book.coursework.syllabus import plain
 
 _TELLING = 200  # characters beyond what was given, below which two may well agree

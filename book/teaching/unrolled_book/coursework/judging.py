@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 from unrolled_book.coursework.item_tests import ItemTests, Task
 from unrolled_book.coursework.marks import Mark
 from unrolled_book.exercises.engine import Call, marking
-from unrolled_book.exercises.engine.compare import difference
+from unrolled_book.exercises.engine.compare import describe, difference
 from unrolled_book.exercises.engine.marking import Report
 from unrolled_book.exercises.engine.running import Outcome
 from unrolled_book.exercises.engine.wire import decode
+from unrolled_book.exercises.examples import written, written_call
 
 _MOST_LINES, _LONGEST_LINE = 24, 300  # of a report: an answer may hand out megabytes
 # Of an outcome as JSON, beyond twenty times what the right one has: characters, and numbers, which
 # cost a hundred times theirs wherever they are looked at.
 _LARGE, _MANY = 200_000, 4_000
+_LONGEST_CALL = 400  # characters of a call that one would copy
+_LONGEST_REVEALED = 2_000  # the same, and of an expected value, after the deadline
+_NO_MODULE = re.compile(r"ModuleNotFoundError: “No module named '(\w[\w.]{0,60})'")
 _LINE_NUMBER = re.compile(r"\(line \d+: `")
 _KINDS = {"passed": "right", "failed": "wrong", "unwritten": "unwritten"}
 
@@ -28,8 +33,9 @@ def judged(tests: ItemTests, task: Task, result: Any, notes: tuple[str, ...]) ->
     if result.outcomes is None:
         said = _LINE_NUMBER.sub("(in `", result.problem)[:_LONGEST_LINE]
         n_tests = len(task.calls)
-        slip = re.split(r" \(in |: ", said)[0]
-        return tests.mark("wrong", verdict=said, n_tests=n_tests, slip=slip, **parts)
+        causes = _missing_module(tests, said)
+        slip = [*causes, re.split(r" \(in |: ", said)[0]][0]
+        return tests.mark("wrong", verdict=said, n_tests=n_tests, causes=causes, slip=slip, **parts)
     said = marking.mark(
         task.exercise,
         task.calls,
@@ -38,7 +44,66 @@ def judged(tests: ItemTests, task: Task, result: Any, notes: tuple[str, ...]) ->
         expected=task.expected,
         reveal=False,
     )
+    if said.state == "failed":
+        details = _reproducible(task, said.first, said.details)
+        found = _missing_module(tests, " ".join(details)) if said.raised else ()
+        said = replace(said, details=details, causes=(*said.causes, *found))
+        told = _revealed(task, said.first)
+        parts["revealed"] = tuple(line for line in told if line not in details)
     return _in_words(tests, said, _share(said, task.calls), result.problem, parts)
+
+
+def _reproducible(task: Task, n: int, details: tuple[str, ...]) -> tuple[str, ...]:
+    """The details, with the whole call in the first of them where a reader can copy it.
+
+    Longer arguments stay described, "an array of shape (30, 50)".
+    """
+    exercise, call = task.exercise, task.calls[n]
+    if not details or callable(exercise.show) or not details[0].startswith(f"{exercise.name}("):
+        return details
+    whole = _cut(written_call(exercise.name, call.args), _LONGEST_CALL)
+    return details if whole is None else (*whole, *details[1:])
+
+
+def _revealed(task: Task, n: int) -> tuple[str, ...]:
+    """The call and what it should return, or a value's parts; described where they are long."""
+    exercise, lines = task.exercise, []
+    if exercise.is_value:
+        right = exercise.solution
+        parts = right.items() if isinstance(right, dict) else [(exercise.name, right)]
+        lines = [f"{name}: expected {_shown(part)}" for name, part in parts]
+    else:
+        outcome = task.expected[n]
+        if not exercise.use:
+            whole = written_call(exercise.name, task.calls[n].args)
+            lines += _cut(whole, _LONGEST_REVEALED) or ["the input is too long to be shown"]
+        if "error" in outcome:
+            lines += [f"expected: it raises {outcome['error']['type']}"]
+        else:
+            like = "something like " if exercise.judge else ""
+            lines += [f"expected {like}{_shown(decode(outcome['value']))}"]
+    return tuple(lines[:_MOST_LINES])
+
+
+def _shown(value: Any) -> str:
+    said = written(value)
+    return said if len(said) <= _LONGEST_REVEALED else describe(value)
+
+
+def _cut(text: str, longest: int) -> list[str] | None:
+    return text.split("\n") if len(text) <= longest else None
+
+
+def _missing_module(tests: ItemTests, said: str) -> tuple[str, ...]:
+    """What an error about a missing module means: as a likely cause."""
+    if not (found := _NO_MODULE.search(said)):
+        return ()
+    more = [name for name in ("unrolled", "torch") if tests.needs(name)]
+    there = ", ".join(["numpy", "scipy", *more])
+    return (
+        f"`{found[1]}` is not there where answers are graded, only Python's own modules and "
+        f"{there} are; what stands in a file of your own has to stand in the notebook",
+    )
 
 
 def _of_a_size(outcome: Outcome, expected: Outcome) -> Outcome:

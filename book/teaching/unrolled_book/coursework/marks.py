@@ -22,7 +22,8 @@ class Mark:
     a person is still to read it.
 
     verdict, lines, causes, hint: what the student reads, in this order. slip: under which name the
-    class report counts the mistake. seconds: CPU time of the answer.
+    class report counts the mistake. seconds: CPU time of the answer. revealed: lines with what was
+    expected, for after the deadline; no page holds them before.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Mark:
     notes: tuple[str, ...] = ()
     slip: str = ""
     seconds: float = 0.0
+    revealed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class Grade:
     late: None where nobody knows. kept: the share of the points that remains of a late answer.
     claims: the STUDENT that the notebook names. signs: the task and a digest of each text that is
     long enough to be somebody's own. flags: what the teacher should look at, and no student reads.
+    blank: the tasks for a person to read, in which nothing was written.
     """
 
     student: str
@@ -60,6 +63,7 @@ class Grade:
     claims: str = ""
     signs: tuple[tuple[str, str], ...] = ()
     flags: tuple[str, ...] = ()
+    blank: tuple[str, ...] = ()
 
     @property
     def points(self) -> float:
@@ -83,7 +87,7 @@ def from_data(data: dict) -> Grade:
         Mark(**{k: tuple(v) if isinstance(v, list) else v for k, v in mark.items()})
         for mark in data["marks"]
     )
-    lists = {key: tuple(data[key]) for key in ("problems", "flags")}
+    lists = {key: tuple(data[key]) for key in ("problems", "flags", "blank")}
     lists["signs"] = tuple((task, digest) for task, digest in data["signs"])
     return Grade(**{**data, **lists, "marks": marks})
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from unrolled_book.coursework import tables
+from unrolled_book.coursework.roster import read_roster
 from unrolled_book.exercises.engine import Exercise
 from unrolled_book.exercises.engine.compare import difference
 from unrolled_book.exercises.engine.running import quiet
@@ -169,19 +169,15 @@ def _starter(name: str, result: Any) -> str:
     return f"{name} = {{{parts}}}"
 
 
-def read_roster(path: str | Path) -> tuple[str, ...]:
-    """The students' ids of a CSV file with a column `student`.
+def read_ids(path: str | Path) -> tuple[str, ...]:
+    """The students' ids of a roster (see `roster.read_roster`), each fit to name a file.
 
-    Raises ValueError for a file without it, an id that is no file name, and one that stands twice.
+    Raises ValueError for what is no roster, and for an id that is no file name.
     """
-    rows = [row for _, row in tables.read(path, ("student",))]
-    if not rows:
-        raise ValueError(f"{path}: expected a CSV file with a column `student` and a line for each")
+    rows = read_roster(path)
     students = tuple(unicodedata.normalize("NFC", row["student"].strip()) for row in rows)
     for student in students:
         if not _ID.fullmatch(student):
             expected = "letters, digits and . _ @ + -, for it names a file"
             raise ValueError(f"{path}: the id {student!r}; expected {expected}")
-        if [other.casefold() for other in students].count(student.casefold()) > 1:
-            raise ValueError(f"{path}: the id {student!r} stands more than once")
     return students

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from unrolled_book.coursework.feedback import visible
+from unrolled_book.coursework.feedback import sentence, visible
 from unrolled_book.coursework.marks import Grade, Mark
 
 
@@ -26,7 +26,7 @@ def _test(number: int, mark: Mark) -> dict[str, Any]:
     lines = [mark.verdict, *("  " + line for line in mark.lines)]
     lines += [f"Likely cause: {cause}." for cause in mark.causes]
     lines += [f"Hint: {mark.hint}"] if mark.hint else []
-    lines += [f"Note: {note}." for note in mark.notes]
+    lines += [f"Note: {sentence(note)}" for note in mark.notes]
     status = {"status": "passed" if mark.state == "right" else "failed"}
     return ({} if mark.state == "unread" else status) | {
         "number": str(number),

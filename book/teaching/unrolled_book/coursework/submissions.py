@@ -11,37 +11,26 @@ student, in a sentence, and never stops the others.
 
 from __future__ import annotations
 
-import os
 import re
-import stat
-import unicodedata
 import zipfile
-import zlib
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from datetime import datetime
-from functools import partial
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from unrolled_book.coursework import tables
+from unrolled_book.coursework.members import IGNORED, Member, Refused, in_folder, in_zip
 from unrolled_book.exercises.engine.compare import quoted
 
 ENDINGS = (".ipynb", ".py", ".json")
 _FILE_BYTES = 32_000_000  # of one file; a notebook with many pictures has 5 million
 _STUDENT_BYTES = 64_000_000
 _ALL_BYTES = 1_000_000_000
-_MOST_MEMBERS = 50_000
 _MOST_PROBLEMS = 20  # of one student
-_RATIO = 200  # times smaller when packed: text gains a factor of 20, a bomb one of 1000
-_RATIO_FROM = 1_000_000  # bytes; a short file may be nothing but zeros
 _CANVAS = re.compile(
     r"(?P<name>[^_/]+)_(?P<late>LATE_)?(?P<user>\d{2,12})_(?P<counter>\d{3,12})_(?P<file>[^/]+)"
 )
 _MOODLE = re.compile(r"(?P<student>[^/]+?_\d+)_assignsubmission_(?P<kind>file|onlinetext)_?")
 _MOODLE_MARK = re.compile(r"(?P<number>_\d+)_assignsubmission_(?:file|onlinetext)")
 _AGAIN = re.compile(r"(?P<stem>.+?)(?:-(?P<n>\d{1,3}))?(?P<ending>\.\w+)")
-_IGNORED = ("__MACOSX", ".DS_Store", ".ipynb_checkpoints", "Thumbs.db", "desktop.ini", ".git")
 
 
 @dataclass(frozen=True)
@@ -50,6 +39,7 @@ class Submission:
 
     late: as the learning platform says, None where it says nothing. problems: sentences. error:
     why nobody can say whose this is. outside: a roster is there and does not know the student.
+    known_as: the student's name on the platform; path: where the newest file lay in the download.
     """
 
     student: str
@@ -58,6 +48,8 @@ class Submission:
     problems: tuple[str, ...] = ()
     error: str = ""
     outside: bool = False
+    known_as: str = field(default="", compare=False)
+    path: str = field(default="", compare=False)
 
 
 def collect(path: str | Path) -> list[Submission]:
@@ -67,12 +59,12 @@ def collect(path: str | Path) -> list[Submission]:
     """
     path = Path(path)
     if path.is_dir():
-        return _sorted_out(_in_folder(path), path.name)
+        return _sorted_out(in_folder(path), path.name)
     if not path.is_file():
         raise ValueError(f"there is no {str(path)!r}; expected a folder or a zip file")
     try:
         with zipfile.ZipFile(path) as archive:
-            return _sorted_out(_in_zip(archive), path.stem)
+            return _sorted_out(in_zip(archive), path.stem)
     except (zipfile.BadZipFile, OSError, NotImplementedError) as error:
         expected = "expected a folder or a zip file of submissions"
         raise ValueError(f"{str(path)!r} cannot be read ({error}); {expected}") from error
@@ -80,202 +72,7 @@ def collect(path: str | Path) -> list[Submission]:
 
 def collect_one(path: str | Path, student: str) -> Submission:
     """All that lies in a folder, as the submission of one student."""
-    return _sorted_out(_in_folder(Path(path)), "", student)[0]
-
-
-def read_times(path: str | Path) -> dict[str, datetime]:
-    """When each student handed in, from a CSV file with the columns student and time.
-
-    Raises ValueError for a missing column and for a time that is no ISO time with its zone.
-    """
-    times = {}
-    for i, row in tables.read(path, ("student", "time")):
-        try:
-            time = datetime.fromisoformat(row["time"].strip())
-        except ValueError:
-            time = None
-        if time is None or time.tzinfo is None:
-            expected = "expected a time with its zone, 2026-10-09T23:59:00+02:00"
-            raise ValueError(f"{path}, line {i}: got {row['time']!r}; {expected}")
-        times[row["student"].strip()] = time
-    return times
-
-
-def named(submissions: list[Submission], roster: list[Mapping[str, str]]) -> list[Submission]:
-    """The submissions under the ids of a roster, in its order, and those it does not know.
-
-    A submission belongs to the row of which an entry is its name on the platform, or a part of it:
-    the number or the name in "lastfirst_12345". The number decides, for names can be chosen and
-    shared. Where names leave a doubt (two submissions for a row, two rows for a submission), none
-    of them is marked, and the error says why. Who handed in nothing has a submission without files.
-    """
-    keys = [{_key(value) for value in row.values() if value.strip()} for row in roster]
-    students = [row["student"].strip() for row in roster]
-    fits = [_fits(numbers_of(s.student), keys) for s in submissions]
-    settled = {i for rows in fits for i in rows}
-    for n, submission in enumerate(submissions):
-        if not fits[n]:
-            by_name = _fits(names_of(submission.student), keys)
-            fits[n] = [i for i in by_name if i not in settled]
-    mine = [[n for n, rows in enumerate(fits) if i in rows] for i in range(len(roster))]
-    doubtful = {n for n, rows in enumerate(fits) if len(rows) > 1 or any(mine[i][1:] for i in rows)}
-    why = {n: _doubt(n, submissions, fits, mine, students) for n in doubtful}
-    found = []
-    for i, student in enumerate(students):
-        if doubts := [why[n] for n in mine[i] if n in doubtful]:
-            found.append(Submission(student, problems=(doubts[0],), error=doubts[0]))
-        elif mine[i]:
-            found.append(replace(submissions[mine[i][0]], student=student))
-        else:
-            found.append(Submission(student))
-    known = {_key(student) for student in students}
-    for n, submission in enumerate(submissions):
-        if n in doubtful and _key(submission.student) not in known:
-            said = (why[n], *submission.problems)
-            found.append(Submission(submission.student, problems=said, error=why[n], outside=True))
-        elif not fits[n]:
-            said = ("the roster has no such student", *submission.problems)
-            found.append(replace(submission, problems=said, outside=True))
-    return found
-
-
-def _fits(names: set[str], keys: list[set[str]]) -> list[int]:
-    return [i for i, each in enumerate(keys) if names & each]
-
-
-def _doubt(
-    n: int,
-    submissions: list[Submission],
-    fits: list[list[int]],
-    mine: list[list[int]],
-    students: list[str],
-) -> str:
-    handed = sorted({m for i in fits[n] for m in mine[i]})
-    names = " and ".join(submissions[m].student for m in handed)
-    rows = " and ".join(students[i] for i in sorted({i for m in handed for i in fits[m]}))
-    return f"{names} fit {rows} in the roster: nothing was marked; add the platform's numbers to it"
-
-
-def numbers_of(student: str) -> set[str]:
-    """What the platform alone gives: of "lastfirst_12345" the number, and the whole with it."""
-    whole = _key(student)
-    name, _, number = whole.rpartition("_")
-    return {whole, number} if name and number.isdigit() else set()
-
-
-def names_of(student: str) -> set[str]:
-    """The names by which a list may know the student: of "lastfirst_12345" each half, too."""
-    whole = _key(student)
-    name, _, number = whole.rpartition("_")
-    return {whole, *((name, number) if name and number.isdigit() else ())}
-
-
-def nobodys(names: Iterable[str], submissions: list[Submission]) -> list[str]:
-    """Those of a list's names that no submission has, or that more than one has."""
-    had = Counter(name for each in submissions for name in names_of(each.student))
-    return [name for name in names if had[_key(name)] != 1]
-
-
-def read_roster(path: str | Path) -> list[dict[str, str]]:
-    """The rows of a CSV file with a column student, and whatever else it has of them.
-
-    Raises ValueError for a file without it, and for a student who stands in it twice.
-    """
-    rows = [row for _, row in tables.read(path, ("student",))]
-    if not rows or not all(row.get("student", "").strip() for row in rows):
-        raise ValueError(f"{path}: expected a CSV file with a column student, filled in every line")
-    students = [_key(row["student"]) for row in rows]
-    for student in students:
-        if students.count(student) > 1:
-            raise ValueError(f"{path}: the student {student!r} stands more than once")
-    return rows
-
-
-def _key(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
-
-
-# ---- members -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Member:
-    """A file before it is read. path: as it is written; problem: why it will not be read."""
-
-    path: str
-    size: int  # bytes, as the folder or zip file says
-    read: Callable[[], bytes]
-    problem: str = ""
-
-
-class _Refused(Exception):
-    """Why a file is not read, as a sentence."""
-
-
-def _in_folder(folder: Path) -> Iterator[_Member]:
-    for root, folders, files in os.walk(folder, followlinks=False):
-        links = [name for name in folders if Path(root, name).is_symlink()]
-        folders[:] = sorted(f for f in folders if f not in _IGNORED and f not in links)
-        for name in sorted([*files, *links]):
-            path = Path(root, name)
-            shown = _readable(path.relative_to(folder).as_posix())
-            about = path.lstat()
-            link = "" if stat.S_ISREG(about.st_mode) else "is a link or a device, not a file"
-            yield _Member(shown, about.st_size, path.read_bytes, link)
-
-
-def _in_zip(archive: zipfile.ZipFile) -> Iterator[_Member]:
-    members = archive.infolist()
-    if len(members) > _MOST_MEMBERS:
-        expected = f"expected at most {_MOST_MEMBERS:,}"
-        raise OSError(f"it has {len(members):,} members, {expected}")
-    for info in members:
-        if info.is_dir():
-            continue
-        name = _readable(_zip_name(info))
-        kind = stat.S_IFMT(info.external_attr >> 16)
-        problem = ""
-        if kind and not stat.S_ISREG(kind):
-            problem = "is a link or a device, not a file"
-        elif info.flag_bits & 1:
-            problem = "is encrypted"
-        elif info.file_size > max(_RATIO_FROM, _RATIO * info.compress_size):
-            problem = "grows out of all proportion when unpacked; it looks like a zip bomb"
-        read = partial(_read_member, archive, info)
-        yield _Member(name, info.file_size, read, problem)
-
-
-def _zip_name(info: zipfile.ZipInfo) -> str:
-    """The member's name; one without the mark of UTF-8 is often UTF-8 all the same."""
-    name = info.orig_filename
-    if info.flag_bits & 0x800:
-        return name
-    try:
-        return name.encode("cp437").decode("utf-8")
-    except (UnicodeDecodeError, UnicodeEncodeError):
-        return name
-
-
-def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
-    try:
-        with archive.open(info) as file:
-            return file.read()  # never more than the size that the zip file says
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError) as error:
-        raise _Refused(f"cannot be unpacked ({error})") from error
-
-
-def _readable(name: str) -> str:
-    """The name in one spelling, without characters that do not print or turn the line around."""
-    name = os.fsencode(name).decode("utf-8", "replace") if _is_surrogate(name) else name
-    name = unicodedata.normalize("NFC", name)
-    return "".join("?" if unicodedata.category(c) in ("Cc", "Cf", "Cs") else c for c in name)
-
-
-def _is_surrogate(name: str) -> bool:
-    return any("\udc80" <= c <= "\udcff" for c in name)
-
-
-# ---- whose is it ---------------------------------------------------------------------------------
+    return _sorted_out(in_folder(Path(path)), "", student)[0]
 
 
 @dataclass(frozen=True)
@@ -287,10 +84,11 @@ class _Place:
     late: bool | None = None
     counter: int = 0
     note: str = ""
+    path: str = ""
 
 
 def _sorted_out(
-    members: Iterator[_Member], title: str, student: str | None = None
+    members: Iterator[Member], title: str, student: str | None = None
 ) -> list[Submission]:
     """The submissions by student; all of it that of one student, where there is one."""
     members = [m for m in members if not _is_ignored(m.path)]
@@ -310,14 +108,14 @@ def _sorted_out(
         if not problem:
             try:
                 body = member.read()
-            except _Refused as error:
+            except Refused as error:
                 problem = str(error)
             except OSError as error:
                 problem = f"cannot be read ({error.strerror})"
             else:
                 total += len(body)
                 sizes[place.student] = sizes.get(place.student, 0) + len(body)
-                mine.append((place, body))
+                mine.append((replace(place, path=member.path), body))
         if problem:
             said.append(f"{quoted(member.path, 120)} {problem}; it was left out")
     return [_submission(student, found[student], problems[student]) for student in sorted(found)]
@@ -335,7 +133,7 @@ def _too_large(size: int, of_student: int, of_all: int) -> str:
 
 def _is_ignored(path: str) -> bool:
     parts = path.split("/")
-    return any(part in _IGNORED or part.startswith("._") for part in parts)
+    return any(part in IGNORED or part.startswith("._") for part in parts)
 
 
 def _common_top(paths: list[str], title: str) -> str:
@@ -422,16 +220,16 @@ def _submission(student: str, files: list[tuple[_Place, bytes]], said: list[str]
             names = f"{old} and {new}" if old != new else f"{old} twice"
             problems.append(f"handed in several times ({names}); the last, {new}, counts")
         last[stem] = (place, body)
-    if len(problems) > _MOST_PROBLEMS:
-        problems[_MOST_PROBLEMS:] = [
-            f"and {len(problems) - _MOST_PROBLEMS} more files of this kind"
-        ]
+    if (left := len(problems) - _MOST_PROBLEMS) > 0:
+        problems[_MOST_PROBLEMS:] = [f"and {left} more files of this kind"]
     kept = list(last.values())
     return Submission(
         student,
         tuple((_shown(place.file), body) for place, body in kept),
         kept[-1][0].late if kept else None,
         tuple(problems),
+        known_as=student,
+        path=kept[-1][0].path if kept else "",
     )
 
 

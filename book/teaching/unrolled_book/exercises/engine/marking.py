@@ -41,7 +41,8 @@ class Report:
     verdict, details: what is said of it, a sentence and the lines after it. causes: the planned
     mistakes that do what the answer does. hint: the failing test's. raised: the name of the error
     that ended this test, if one did. n_passed of n_tests: the tests of a function or class; the
-    parts of a value. right: which of the tests passed, in their order; empty for a value.
+    parts of a value. right: which of the tests passed, in their order; empty for a value. first:
+    the index of the failing test that is spoken of.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Report:
     n_passed: int = 0
     n_tests: int = 0
     right: tuple[bool, ...] = ()
+    first: int = 0
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -140,6 +142,7 @@ def mark(
         tuple(_causes(exercise, calls, outcomes, expected, planned)),
         calls[first].hint,
         findings[first][0].raised,
+        first=first,
         **counts,
     )
 
