@@ -157,9 +157,10 @@ test: .venv/.ready sandbox ## Everything, as CI runs it
 	@$(call stages,lint test-lib test-cuda test-form test-stored test-notebooks test-colab,live html,test-browser)
 
 .PHONY: lint
-lint: .venv/.ready
+lint: .venv/.ready ## Style: what ruff says, and open code of the chapters that is wider than 80 columns
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python -m book.tools.notebooks.weight --wide
 
 .PHONY: test-lib
 test-lib: .venv/.ready sandbox ## Tests of the library
@@ -244,13 +245,18 @@ chapters: .venv/.ready ## Execute the chapters in place (ONLY=chapters/07_backpr
 	@$(BIN)/python -m book.tools.notebooks.execute $(ONLY)
 	@$(BIN)/ruff format --quiet chapters
 
-.PHONY: chapter exercise publish
+.PHONY: chapter exercise exercises publish drop
 chapter: .venv/.ready ## Begin a chapter as a draft (NAME=03_perplexity)
 	@$(BIN)/python -m book.tools.notebooks.skeleton chapter $(NAME)
 exercise: .venv/.ready ## Begin an exercise (NAME=c03_perplexity/two_tokenisers, FOLDER= your own)
 	@$(BIN)/python -m book.tools.notebooks.skeleton exercise $(NAME) $(FOLDER)
+exercises: .venv/.ready ## Renew a chapter's exercises from their files, without running the chapter (ONLY=14)
+	@$(BIN)/python -m book.tools.notebooks.execute --exercises $(ONLY)
 publish: .venv/.ready ## Make a draft a chapter of the book (NAME=03_perplexity)
 	@$(BIN)/python -m book.tools.notebooks.skeleton publish $(NAME)
+drop: .venv/.ready ## Take a chapter out of the book, whole (NAME=18b_norm_place)
+	@$(BIN)/python -m book.tools.notebooks.drop $(NAME)
+	@$(MAKE) --no-print-directory pages
 
 .PHONY: coursework
 coursework: .venv/.ready ## Build a course's notebooks for students and teachers (SYLLABUS=, OUT=, ROSTER=)
