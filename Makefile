@@ -66,7 +66,9 @@ lock: .venv/.ready ## Write the lock files from requirements*.txt (UPGRADE=--upg
 
 # $(call debian,NAME,PACKAGE,COMMAND): install a Debian package where its command is missing.
 define debian
-	if command -v $(3) >/dev/null; then exit 0; fi; exec 9<Makefile; flock 9; \
+	if command -v $(3) >/dev/null; then exit 0; fi; \
+	if [ "$$(uname)" != Linux ]; then echo "$(1): $(2) is missing on $$(uname); install it, or use the container (Dockerfile)"; exit 1; fi; \
+	exec 9<Makefile; flock 9; \
 	if [ "$$(id -u)" = 0 ]; then sudo=; elif sudo -n true 2>/dev/null; then sudo=sudo; else sudo=none; fi; \
 	if [ "$$sudo" = none ] || ! command -v apt-get >/dev/null; then \
 	  echo "$(1): $(2) is missing; as root: apt-get install $(2)"; exit 1; fi; \
@@ -80,7 +82,9 @@ browser: ## Install Chromium for the browser tests (Debian, root or sudo)
 
 .PHONY: sandbox
 sandbox: ## Install bubblewrap, in which the grader runs answers (UNROLLED_NO_SANDBOX=1: do without)
-	@test -z "$${UNROLLED_NO_SANDBOX:-}" || exit 0; $(call debian,sandbox,bubblewrap,bwrap)
+	@test -z "$${UNROLLED_NO_SANDBOX:-}" || exit 0; \
+	test "$$(uname)" = Linux || { echo "sandbox: answers run in namespaces of Linux, which $$(uname) has not:" \
+	  "use the container (Dockerfile), or UNROLLED_NO_SANDBOX=1"; exit 1; }; $(call debian,sandbox,bubblewrap,bwrap)
 
 # ---- read and run ----------------------------------------------------------------------------
 
