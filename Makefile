@@ -66,7 +66,9 @@ lock: .venv/.ready ## Write the lock files from requirements*.txt (UPGRADE=--upg
 
 # $(call debian,NAME,PACKAGE,COMMAND): install a Debian package where its command is missing.
 define debian
-	if command -v $(3) >/dev/null; then exit 0; fi; exec 9<Makefile; flock 9; \
+	if command -v $(3) >/dev/null; then exit 0; fi; \
+	if [ "$$(uname)" != Linux ]; then echo "$(1): $(2) is missing on $$(uname); install it, or use the container (Dockerfile)"; exit 1; fi; \
+	exec 9<Makefile; flock 9; \
 	if [ "$$(id -u)" = 0 ]; then sudo=; elif sudo -n true 2>/dev/null; then sudo=sudo; else sudo=none; fi; \
 	if [ "$$sudo" = none ] || ! command -v apt-get >/dev/null; then \
 	  echo "$(1): $(2) is missing; as root: apt-get install $(2)"; exit 1; fi; \
@@ -80,7 +82,9 @@ browser: ## Install Chromium for the browser tests (Debian, root or sudo)
 
 .PHONY: sandbox
 sandbox: ## Install bubblewrap, in which the grader runs answers (UNROLLED_NO_SANDBOX=1: do without)
-	@test -z "$${UNROLLED_NO_SANDBOX:-}" || exit 0; $(call debian,sandbox,bubblewrap,bwrap)
+	@test -z "$${UNROLLED_NO_SANDBOX:-}" || exit 0; \
+	test "$$(uname)" = Linux || { echo "sandbox: answers run in namespaces of Linux, which $$(uname) has not:" \
+	  "use the container (Dockerfile), or UNROLLED_NO_SANDBOX=1"; exit 1; }; $(call debian,sandbox,bubblewrap,bwrap)
 
 # ---- read and run ----------------------------------------------------------------------------
 
@@ -157,9 +161,10 @@ test: .venv/.ready sandbox ## Everything, as CI runs it
 	@$(call stages,lint test-lib test-cuda test-form test-stored test-notebooks test-colab,live html,test-browser)
 
 .PHONY: lint
-lint: .venv/.ready
+lint: .venv/.ready ## Style: what ruff says, and open code of the chapters that is wider than 80 columns
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python -m book.tools.notebooks.weight --wide
 
 .PHONY: test-lib
 test-lib: .venv/.ready sandbox ## Tests of the library
@@ -244,13 +249,18 @@ chapters: .venv/.ready ## Execute the chapters in place (ONLY=chapters/07_backpr
 	@$(BIN)/python -m book.tools.notebooks.execute $(ONLY)
 	@$(BIN)/ruff format --quiet chapters
 
-.PHONY: chapter exercise publish
+.PHONY: chapter exercise exercises publish drop
 chapter: .venv/.ready ## Begin a chapter as a draft (NAME=03_perplexity)
 	@$(BIN)/python -m book.tools.notebooks.skeleton chapter $(NAME)
 exercise: .venv/.ready ## Begin an exercise (NAME=c03_perplexity/two_tokenisers, FOLDER= your own)
 	@$(BIN)/python -m book.tools.notebooks.skeleton exercise $(NAME) $(FOLDER)
+exercises: .venv/.ready ## Renew a chapter's exercises from their files, without running the chapter (ONLY=14)
+	@$(BIN)/python -m book.tools.notebooks.execute --exercises $(ONLY)
 publish: .venv/.ready ## Make a draft a chapter of the book (NAME=03_perplexity)
 	@$(BIN)/python -m book.tools.notebooks.skeleton publish $(NAME)
+drop: .venv/.ready ## Take a chapter out of the book, whole (NAME=18b_norm_place)
+	@$(BIN)/python -m book.tools.notebooks.drop $(NAME)
+	@$(MAKE) --no-print-directory pages
 
 .PHONY: coursework
 coursework: .venv/.ready ## Build a course's notebooks for students and teachers (SYLLABUS=, OUT=, ROSTER=)

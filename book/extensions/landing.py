@@ -108,7 +108,8 @@ def cited(cff: dict[str, Any], year: str, url: str) -> tuple[str, str]:
     fields = {"author": authors, "title": f"{{{title}}}", "year": year,
               "note": f"Version {version}", "url": url}  # fmt: skip
     body = ",\n".join(f"  {name} = {{{value}}}" for name, value in fields.items())
-    return line, f"@misc{{unrolled,\n{body}\n}}"
+    key = re.findall(r"\w+", title)[0].lower()
+    return line, f"@misc{{{key},\n{body}\n}}"
 
 
 def front(app: Sphinx, first: Chapter) -> str:

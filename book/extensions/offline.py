@@ -1,7 +1,7 @@
 """The book without a network: visited pages stay readable, and the book can be installed.
 
-`book/assets/offline` holds all of it. The worker that keeps the pages must lie at their root, or a
-browser lets it answer for its own folder only; the manifest lies beside it.
+`book/assets/offline` has the scripts. The worker that keeps the pages must lie at their root, or a
+browser lets it answer for its own folder only; the manifest is written beside it.
 
 To take the worker back from readers who have it, set `keep_visited_pages: false` in `_config.yml`
 and publish: in its place they get one that throws away what was kept and removes itself. (A missing
@@ -10,6 +10,7 @@ and publish: in its place they get one that throws away what was kept and remove
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +35,21 @@ def tell_page(
         )
 
 
+def manifest(title: str, subtitle: str) -> str:
+    """What a browser asks of a book before it installs it."""
+    icon = {"src": "_static/favicon.svg", "sizes": "any", "type": "image/svg+xml"}
+    return json.dumps({
+        "name": title, "short_name": title, "description": subtitle, "lang": "en",
+        "start_url": "./", "scope": "./", "display": "minimal-ui", "icons": [icon],
+    }, indent=2)  # fmt: skip
+
+
 def lay_at_root(app: Sphinx, error: Exception | None) -> None:
     if error or app.builder.format != "html":
         return
     root = Path(app.outdir)
-    for name in ("sw.js", "manifest.webmanifest"):
-        (root / "_static" / FOLDER / name).replace(root / name)
+    (root / "_static" / FOLDER / "sw.js").replace(root / "sw.js")
+    (root / "manifest.webmanifest").write_text(manifest(app.imprint.title, app.imprint.subtitle))
     if not app.config.keep_visited_pages:
         (root / "sw.js").write_text(FAREWELL, "utf8")
 

@@ -179,7 +179,7 @@ def from_anywhere(page: str, site: str) -> str:
     return _RELATIVE.sub(rf"\g<1>{base}", page).replace("<head>", script, 1)
 
 
-def feed(changes: str, site: str, title: str) -> bytes:
+def feed(changes: str, site: str, title: str, authors: str) -> bytes:
     """The releases of a CHANGELOG as an Atom feed; what is not released yet is left out."""
     ElementTree.register_namespace("", ATOM)
     root = ElementTree.Element(f"{{{ATOM}}}feed")
@@ -196,7 +196,7 @@ def feed(changes: str, site: str, title: str) -> bytes:
     add(root, "link", href=f"{site}feed.xml", rel="self")
     add(root, "updated", f"{releases[0][1] if releases else '2026-01-01'}T00:00:00Z")
     author = ElementTree.SubElement(root, f"{{{ATOM}}}author")
-    add(author, "name", f"The authors of {title}")
+    add(author, "name", authors)
     for number, day, text in releases:
         entry = ElementTree.SubElement(root, f"{{{ATOM}}}entry")
         add(entry, "title", f"{title} {number}")
@@ -231,7 +231,7 @@ def write_files(app: Sphinx, error: Exception | None) -> None:
     }
     (out / "sitemap.xml").write_bytes(sitemap(days))
     (out / "robots.txt").write_text(f"User-agent: *\nAllow: /\nSitemap: {site}sitemap.xml\n")
-    (out / "feed.xml").write_bytes(feed(changes, site, app.config.project))
+    (out / "feed.xml").write_bytes(feed(changes, site, app.config.project, app.config.author))
     (out / ".nojekyll").touch()
     lost = out / f"{NOT_FOUND}.html"
     lost.write_text(from_anywhere(lost.read_text("utf8"), site), "utf8")

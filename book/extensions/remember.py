@@ -110,12 +110,12 @@ def write_deck(app: Sphinx, error: Exception | None) -> None:
         return
     Path(app.outdir, "_static", CARDS).write_text(_script(app.env), "utf8")
     model = genanki.Model(
-        KIND, "Unrolled", fields=[{"name": "Front"}, {"name": "Back"}, {"name": "Chapter"}],
+        KIND, app.imprint.title, fields=[{"name": "Front"}, {"name": "Back"}, {"name": "Chapter"}],
         templates=[{"name": "Card", "qfmt": "{{Front}}",
                     "afmt": '{{Front}}<hr id="answer">{{Back}}<p><small>{{Chapter}}</small></p>'}],
         css=".card { font: 1.15rem/1.5 sans-serif; max-width: 34rem; margin: 1rem auto; }",
     )  # fmt: skip
-    deck, titles = genanki.Deck(DECK, "Unrolled: language models"), _titles(app.env)
+    deck, titles = genanki.Deck(DECK, app.imprint.whole), _titles(app.env)
     for card in _cards(app.env):
         fields = [html(card.front), html(card.back), titles[card.chapter]]
         tag = f"chapter-{card.chapter.partition('_')[0]}"

@@ -40,7 +40,7 @@ def test_the_book_has_its_pages():
 
 def test_the_landing_page_is_the_root_of_the_site(open_page):
     page = open_page("")
-    assert page.inner_text("h1").startswith("Unrolled")
+    assert page.inner_text("h1").startswith(CONFIG["title"])
     assert page.is_visible("text=The chain rule of language >> visible=true")
     assert not page.query_selector("meta[http-equiv=refresh]")
 

@@ -16,6 +16,7 @@ from conftest import ROOT, SITE
 from playwright.sync_api import Browser
 from unrolled_book.predictions import of_notebook
 
+from book.extensions.imprint import Imprint
 from book.tools.epub.__main__ import build, pages
 from book.tools.epub.formulas import MATHML, found, mathml, put
 from book.tools.epub.leaves import Leaf, contents, leaves
@@ -35,7 +36,7 @@ def chosen(paths: set[str]) -> list[Leaf]:
 @pytest.fixture(scope="module")
 def epub(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> zipfile.ZipFile:
     out = tmp_path_factory.mktemp("epub") / "two.epub"
-    build(chosen(TWO), BASE, WHEN, browser, out)
+    build(chosen(TWO), BASE, WHEN, browser, out, Imprint.read(ROOT))
     return zipfile.ZipFile(out)
 
 
@@ -208,7 +209,9 @@ def test_code_keeps_its_indentation_and_every_line(texts: dict[str, ET.Element])
 def test_the_same_pages_make_the_same_bytes(browser: Browser, tmp_path: Path) -> None:
     made = []
     for name in ("one.epub", "again.epub"):
-        build(chosen({"book/notation.html"}), BASE, WHEN, browser, tmp_path / name)
+        build(
+            chosen({"book/notation.html"}), BASE, WHEN, browser, tmp_path / name, Imprint.read(ROOT)
+        )
         made.append((tmp_path / name).read_bytes())
     assert made[0] == made[1]
 

@@ -9,10 +9,13 @@ import pytest
 from playwright.sync_api import Browser
 from pypdf import PdfReader
 
+from book.extensions.imprint import Imprint
 from book.tools.epub.leaves import Leaf, contents, leaves
+from book.tools.notebooks import ROOT
 from book.tools.paper.__main__ import build
 from book.tools.paper.document import Document, qr
 
+IMPRINT = Imprint.read(ROOT)
 BASE = "https://example.org/book/"
 TWO = {"chapters/01_chain_rule.html", "book/errata.html"}
 
@@ -24,7 +27,7 @@ def chosen() -> list[Leaf]:
 @pytest.fixture(scope="module")
 def pdf(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> PdfReader:
     out = tmp_path_factory.mktemp("paper") / "two.pdf"
-    too_wide = build(Document(chosen(), BASE), browser, out)
+    too_wide = build(Document(chosen(), BASE, IMPRINT), browser, out)
     assert not too_wide
     return PdfReader(out)
 
@@ -40,7 +43,9 @@ def test_the_contents_name_the_page_of_each_entry(texts: list[str]) -> None:
     number = entry[1]
     page = texts[int(number) - 1]
     assert "You will be able to" in page
-    assert f"Unrolled 1. The chain rule of language {number} " in page, "head and foot say another"
+    assert f"{IMPRINT.title} 1. The chain rule of language {number} " in page, (
+        "head and foot say another"
+    )
 
 
 def test_an_exercise_and_its_solution_name_each_others_pages(texts: list[str]) -> None:
@@ -61,7 +66,8 @@ def test_folded_code_and_checks_are_left_out_and_visible_code_is_there(texts: li
 
 
 def test_the_file_says_what_it_is_and_brings_its_fonts(pdf: PdfReader) -> None:
-    assert pdf.metadata.title.startswith("Unrolled: ")
+    assert pdf.metadata.title == IMPRINT.whole
+    assert pdf.metadata.author == IMPRINT.author
     assert [one.title for one in pdf.outline if not isinstance(one, list)]
     fonts = [
         font.get_object()
@@ -89,7 +95,7 @@ def test_each_chapter_leads_to_its_page_on_the_web(pdf: PdfReader) -> None:
 
 
 def test_a_link_that_leads_nowhere_stops_the_print(tmp_path: Path, browser: Browser) -> None:
-    document = Document(chosen(), BASE)
+    document = Document(chosen(), BASE, IMPRINT)
     document.leaves[0].body.select_one("a[href^='#']")["href"] = "#nowhere"
     with pytest.raises(ValueError, match="lead nowhere: #nowhere"):
         build(document, browser, tmp_path / "never.pdf")

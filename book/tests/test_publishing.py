@@ -20,9 +20,11 @@ from book.extensions import publishing
 from book.extensions.publishing import ATOM, SITEMAP, page_address
 from book.tools import site
 from book.tools.generate import errata
-from book.tools.site import cards, check
+from book.tools.site import cards
+from book.tools.site import faults as check
 
-REPOSITORY = yaml.safe_load((ROOT / "_config.yml").read_text("utf8"))["repository"]["url"]
+CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text("utf8"))
+REPOSITORY = CONFIG["repository"]["url"]
 PAGES = [name for name in pages() if name not in check.UNLISTED]
 CHANGES = """# Changes
 
@@ -92,7 +94,7 @@ def test_each_page_has_a_description_of_its_own():
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_has_a_preview_with_the_name_of_the_book(name):
     told = check.read(SITE / name).told
-    assert told["og:site_name"] == ["Unrolled"]
+    assert told["og:site_name"] == [CONFIG["title"]]
     assert told["og:description"] == told["description"]
     assert told["twitter:card"] == ["summary_large_image"]
     assert not {"og:title", "og:type", "og:image:alt"} - told.keys()
@@ -110,7 +112,7 @@ def test_the_map_lists_each_page_and_its_day():
 
 
 def test_the_feed_has_what_is_released_and_nothing_else():
-    tree = ElementTree.fromstring(publishing.feed(CHANGES, "https://a.b/c/", "Unrolled"))
+    tree = ElementTree.fromstring(publishing.feed(CHANGES, "https://a.b/c/", "Unrolled", "Ada"))
     entries = tree.findall(f"{{{ATOM}}}entry")
     assert [entry.findtext(f"{{{ATOM}}}title") for entry in entries] == [
         "Unrolled 1.1.0",
@@ -126,7 +128,7 @@ def test_the_feed_has_what_is_released_and_nothing_else():
 
 
 def test_a_changelog_without_a_release_makes_an_empty_feed():
-    tree = ElementTree.fromstring(publishing.feed("# Changes\n", "https://a.b/", "Unrolled"))
+    tree = ElementTree.fromstring(publishing.feed("# Changes\n", "https://a.b/", "Unrolled", "Ada"))
     assert tree.findall(f"{{{ATOM}}}entry") == []
 
 
@@ -294,7 +296,7 @@ def small(tmp_path):
 <a href="https://elsewhere.org/x">x</a> {site.PLACE}</body></html>""")
     (tmp_path / "card.png").touch()
     (tmp_path / "robots.txt").write_text(f"Sitemap: {HOME}sitemap.xml\n")
-    (tmp_path / "feed.xml").write_bytes(publishing.feed(CHANGES, HOME, "Small"))
+    (tmp_path / "feed.xml").write_bytes(publishing.feed(CHANGES, HOME, "Small", "Ada"))
     days = {page_address(HOME, page): None for page in ("index", "chapters/one")}
     (tmp_path / "sitemap.xml").write_bytes(publishing.sitemap(days))
     return tmp_path

@@ -1,7 +1,7 @@
 """Serve the built book: `python -m book.tools.serve`.
 
 PORT=8000 asks for that port (without it a free one is taken) and OPEN=0 keeps the browser closed.
-Ctrl-C stops it.
+BIND=0.0.0.0 lets other machines read it, as a container needs. Ctrl-C stops it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main() -> int:
         return 1
     handler = functools.partial(Handler, directory=SITE)
     try:
-        server = Server(("127.0.0.1", int(given)), handler)
+        server = Server((os.environ.get("BIND", "127.0.0.1"), int(given)), handler)
     except OSError as error:
         print(f"Port {given} cannot be used: {error.strerror}. Try another PORT.", file=sys.stderr)
         return 1

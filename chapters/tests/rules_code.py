@@ -237,4 +237,5 @@ def exercises_are_in_step_with_their_files(chapter: Chapter) -> list[str]:
     render(fresh, of_chapter(chapter.path))
     if written == [(cell.id, cell.source, tags(cell)) for cell in fresh.cells]:
         return []
-    return ["the exercises' cells are behind their files; run `make chapters`"]
+    only = chapter.path.stem.partition("_")[0]
+    return [f"the exercises' cells are behind their files; run `make exercises ONLY={only}`"]

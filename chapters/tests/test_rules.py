@@ -201,7 +201,7 @@ BAD = [
         ),
         "live widget",
     ),
-    ("exercises_are_in_step_with_their_files", code(tags=("exercise",)), "behind their files"),
+    ("exercises_are_in_step_with_their_files", code(tags=("exercise",)), "make exercises ONLY="),
     ("plain_markdown", text("See {ref}`this`."), "a role"),
     ("plain_markdown", text("```{note}\na\n```"), "a directive"),
     ("plain_markdown", text(":::{tip}\na\n:::"), "a directive"),

@@ -26,7 +26,8 @@ from book.tools.notebooks import (
     tags,
     write,
 )
-from book.tools.notebooks.execute import execute, from_text, prepare
+from book.tools.notebooks.execute import execute, from_text, prepare, run_exercises
+from book.tools.notebooks.weight import wide
 from nbclient.exceptions import CellExecutionError
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from unrolled_book import exercises
@@ -272,6 +273,34 @@ def test_an_error_stops_the_run(draft, tmp_path):
     notebook = from_text(draft)
     with pytest.raises(CellExecutionError, match="ValueError"):
         execute(notebook, tmp_path, timeout=600)
+
+
+def test_exercises_are_renewed_without_running_their_chapter(tmp_path):
+    path = tmp_path / "01_chain_rule.ipynb"
+    first = read(CHAPTERS / path.name)
+    set_up = next(cell for cell in first.cells if cell.cell_type == "code")
+    untouched = new_code_cell("raise RuntimeError('the chapter runs')", execution_count=2)
+    cells = [set_up, untouched, new_markdown_cell("## Exercises\n\n## Where next")]
+    write(new_notebook(cells=cells), path)
+    assert run_exercises(path, timeout=600)
+    made = read(path)
+    own = [cell for cell in made.cells if "exercise" in tags(cell) and cell.cell_type == "code"]
+    counts = [cell.execution_count for cell in made.cells if cell.cell_type == "code"]
+    assert counts == list(range(1, len(own) + 3))
+    there = {cell.id: cell.outputs for cell in first.cells if cell.cell_type == "code"}
+    assert own
+    for cell in own:
+        assert [o.get("text") for o in cell.outputs] == [o.get("text") for o in there[cell.id]]
+    assert not any(cell.outputs for cell in made.cells if cell.source == untouched.source)
+
+
+def test_open_lines_that_are_too_wide_are_named(tmp_path, capsys):
+    path = tmp_path / "01_a.ipynb"
+    folded = new_code_cell("y = " + "1" * 90, metadata={"tags": ["hide-input"]})
+    open_ = [new_code_cell("x = " + "1" * 76), new_code_cell("x = " + "1" * 77)]
+    write(new_notebook(cells=[new_code_cell("import math"), folded, *open_]), path)
+    assert wide([path]) == 1
+    assert "01_a.ipynb, cell 3: 81 columns" in capsys.readouterr().out
 
 
 def test_neighbouring_pieces_of_one_stream_are_joined():

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -188,3 +189,16 @@ def test_the_weekly_run_keeps_one_issue(weekly):
     assert "line 969\n" not in body, "thirty lines of each"
     assert weekly("failure", "12")[0].startswith("issue edit 12 --body-file")
     assert weekly("success", "12")[0].startswith("issue close 12 --comment")
+
+
+def test_the_container_has_what_make_would_install_and_allows_what_the_workflow_allows():
+    machine = (ROOT / "Dockerfile").read_text("utf8")
+    wanted = set(re.findall(r"call debian,[a-z-]+,([^,]+),", (ROOT / "Makefile").read_text("utf8")))
+    assert {"bubblewrap", "chromium"} <= wanted
+    assert wanted <= set(re.search(r"apt-get install (.*?)&&", machine, re.DOTALL)[1].split())
+    text = (ROOT / ".devcontainer" / "devcontainer.json").read_text("utf8")
+    told = json.loads(re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE))
+    assert f"FROM python:3.12-bookworm AS {told['build']['target']}\n" in machine
+    workflow = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text("utf8"))
+    options = workflow["jobs"]["test"]["container"]["options"]
+    assert " ".join(told["runArgs"]).replace("=", " ") == options.replace("=", " ")

@@ -228,6 +228,12 @@ case "$*" in *help*) echo --disable-userns --size;;
 *) echo "setting up uid map: Permission denied" >&2; exit 1;; esac"""
 
 
+def test_another_system_than_linux_is_told_where_to_grade(monkeypatch):
+    monkeypatch.setattr("unrolled_book.coursework.sandbox.sys.platform", "darwin")
+    with pytest.raises(SandboxMissing, match=r"needs Linux.*darwin.*Dockerfile"):
+        Sandbox.find()
+
+
 def test_a_bubblewrap_that_cannot_is_told_from_one_that_is_missing(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SandboxMissing, match="apt-get install bubblewrap"):

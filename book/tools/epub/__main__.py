@@ -7,17 +7,18 @@ import os
 import shutil
 import subprocess
 from datetime import UTC, datetime
+from html import escape
 from pathlib import Path
-from typing import Any
 
-import yaml
 from playwright.sync_api import Browser, sync_playwright
 
+from book.extensions.imprint import Imprint
 from book.extensions.publishing import site_address
 from book.tools.epub import chapters, formulas, packing
 from book.tools.epub.leaves import Leaf, contents, leaves
 from book.tools.epub.packing import Page
 from book.tools.notebooks import ROOT
+from book.tools.notebooks.address import repository_url
 
 OUT = ROOT / "_build" / "unrolled.epub"
 FLAGS = "--headless --no-sandbox --disable-gpu --no-first-run --disable-sync"
@@ -85,34 +86,36 @@ def _page(leaf: Leaf) -> Page:
     return Page(f"text/{leaf.file}", leaf.title, body, leaf.part, sections)
 
 
-def front(base: str, when: datetime) -> list[Page]:
+def front(base: str, when: datetime, imprint: Imprint) -> list[Page]:
     """The cover and the title page."""
+    title, subtitle, author, licence = map(
+        escape, (imprint.title, imprint.subtitle, imprint.author, imprint.licence)
+    )
     cover = (
         '<body epub:type="cover" class="cover"><img src="../cover.png" role="doc-cover" '
-        f'alt="{packing.TITLE}. {packing.SUBTITLE}. A curled line unrolls into a chain of points; '
+        f'alt="{title}. {subtitle}. A curled line unrolls into a chain of points; '
         'arcs lead from each point back to all before it."/></body>'
     )
-    title = f"""<body epub:type="titlepage"><h1>{packing.TITLE}</h1>
-<p class="subtitle">{packing.SUBTITLE}</p><p>{packing.AUTHOR}</p>
+    page = f"""<body epub:type="titlepage"><h1>{title}</h1>
+<p class="subtitle">{subtitle}</p><p>{author}</p>
 <h2>About this edition</h2>
 <p>This is the book for reading away from a computer. The web book has more: its figures move, its
 code can be run, its exercises check your answers, and code folded away here can be opened.</p>
 <p><a href="{base}">{base}</a></p>
 <p>Figures that move stand here as stills, each with a link to the figure itself. The solutions of
 the exercises are at the end; a link leads from each exercise to its solution and back.</p>
-<p>Text and figures: Creative Commons Attribution 4.0. Code: MIT.</p>
+<p>{licence}</p>
 <p>Edition of {when:%Y-%m-%d}.</p></body>"""
     return [
         Page("text/cover.xhtml", "Cover", cover),
-        Page("text/title.xhtml", "Title page", title),
+        Page("text/title.xhtml", "Title page", page),
     ]
 
 
-def cover(browser: Browser) -> bytes:
+def cover(browser: Browser, imprint: Imprint) -> bytes:
     """The cover as a picture, which shops and shelves want, from the drawing beside this file."""
     page = browser.new_page(viewport={"width": 1200, "height": 1800})
-    drawing = (Path(__file__).parent / "cover.svg").read_text("utf8")
-    page.set_content(f"<body style='margin:0'>{drawing}</body>")
+    page.set_content(f"<body style='margin:0'>{imprint.cover()}</body>")
     picture = page.screenshot()
     page.close()
     return picture
@@ -125,30 +128,28 @@ def edition() -> datetime:
     ).stdout.strip()  # fmt: skip
     if given:
         return datetime.fromtimestamp(int(given), UTC)
-    return datetime(int(_config()["copyright"]), 1, 1, tzinfo=UTC)
+    return datetime(int(Imprint.read(ROOT).year), 1, 1, tzinfo=UTC)
 
 
-def _config() -> dict[str, Any]:
-    return yaml.safe_load((ROOT / "_config.yml").read_text("utf8"))
-
-
-def build(found: list[Leaf], base: str, when: datetime, browser: Browser, out: Path) -> list[Page]:
+def build(
+    found: list[Leaf], base: str, when: datetime, browser: Browser, out: Path, imprint: Imprint
+) -> list[Page]:
     """Write the EPUB of these pages of the site, and return the pages that it has."""
     inner, pictures = pages(found, base, browser)
-    everything = front(base, when) + inner
-    content = packing.files(everything, pictures, base, when)
-    packing.write(out, {**content, "cover.png": cover(browser)}, when)
+    everything = front(base, when, imprint) + inner
+    content = packing.files(everything, pictures, base, when, imprint)
+    packing.write(out, {**content, "cover.png": cover(browser, imprint)}, when)
     return everything
 
 
 def main() -> None:
     argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
-    base = site_address(_config()["repository"]["url"])
+    base = site_address(repository_url())
     found = leaves(base, [entry for entry in contents() if entry[1] not in ONLY_ON_THE_WEB])
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS.split())
-        made = build(found, base, edition(), browser, OUT)
+        made = build(found, base, edition(), browser, OUT, Imprint.read(ROOT))
         browser.close()
     size = OUT.stat().st_size / 1e6
     print(f"epub: {len(made)} pages, {size:.1f} MB, {OUT.relative_to(ROOT)}")

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-TITLE = "Unrolled"
-SUBTITLE = "Language models, from the chain rule to the Transformer"
-AUTHOR = "The authors of Unrolled"
+from book.extensions.imprint import Imprint
+
 TYPES = {".xhtml": "application/xhtml+xml", ".svg": "image/svg+xml", ".css": "text/css",
          ".png": "image/png", ".ncx": "application/x-dtbncx+xml"}  # fmt: skip
 HEAD = """<?xml version="1.0" encoding="utf-8"?>
@@ -56,14 +55,16 @@ class Page:
         return HEAD.format(title=_text(self.title), up="../") + self.body + "\n</html>\n"
 
 
-def files(pages: list[Page], pictures: dict[str, str], base: str, when: datetime) -> dict[str, str]:
+def files(
+    pages: list[Page], pictures: dict[str, str], base: str, when: datetime, imprint: Imprint
+) -> dict[str, str]:
     """Every text file below EPUB/: the pages, their pictures, the contents, the package."""
     found = {page.name: page.content for page in pages}
     found |= {f"pictures/{name}": content for name, content in sorted(pictures.items())}
     found["style.css"] = (Path(__file__).parent / "style.css").read_text("utf8")
     found["nav.xhtml"] = navigation(pages)
-    found["toc.ncx"] = ncx(pages, base)
-    found["package.opf"] = package([*found, "cover.png"], pages, base, when)
+    found["toc.ncx"] = ncx(pages, base, imprint.title)
+    found["package.opf"] = package([*found, "cover.png"], pages, base, when, imprint)
     return found
 
 
@@ -108,7 +109,7 @@ def _parts(pages: list[Page]) -> list[tuple[str, list[Page]]]:
     return parts
 
 
-def ncx(pages: list[Page], base: str) -> str:
+def ncx(pages: list[Page], base: str, title: str) -> str:
     """The contents for readers of EPUB 2: pages only."""
     points = "".join(
         f'<navPoint id="n{i}" playOrder="{i}"><navLabel><text>{_text(page.title)}</text></navLabel>'
@@ -118,13 +119,15 @@ def ncx(pages: list[Page], base: str) -> str:
     return f"""<?xml version="1.0" encoding="utf-8"?>
 <ncx xmlns="http://www.daisy.org/z3986/2005/ncx/" version="2005-1" xml:lang="en">
 <head><meta name="dtb:uid" content="{identifier(base)}"/></head>
-<docTitle><text>{TITLE}</text></docTitle>
+<docTitle><text>{_text(title)}</text></docTitle>
 <navMap>{points}</navMap>
 </ncx>
 """
 
 
-def package(names: list[str], pages: list[Page], base: str, when: datetime) -> str:
+def package(
+    names: list[str], pages: list[Page], base: str, when: datetime, imprint: Imprint
+) -> str:
     """The package document: what the book is, its files, and the order in which they are read."""
     math = {page.name for page in pages if "<math" in page.body}
     items = []
@@ -144,15 +147,15 @@ def package(names: list[str], pages: list[Page], base: str, when: datetime) -> s
 <package xmlns="http://www.idpf.org/2007/opf" version="3.0" unique-identifier="id" xml:lang="en">
 <metadata xmlns:dc="http://purl.org/dc/elements/1.1/">
 <dc:identifier id="id">{identifier(base)}</dc:identifier>
-<dc:title id="title">{TITLE}: {SUBTITLE[0].lower()}{SUBTITLE[1:]}</dc:title>
-<dc:creator id="author">{AUTHOR}</dc:creator>
+<dc:title id="title">{_text(imprint.whole)}</dc:title>
+<dc:creator id="author">{_text(imprint.author)}</dc:creator>
 <meta refines="#author" property="role" scheme="marc:relators">aut</meta>
 <dc:language>en</dc:language>
 <dc:date>{when:%Y-%m-%d}</dc:date>
 <dc:source>{html.escape(base)}</dc:source>
 <dc:subject>Language models</dc:subject>
 <dc:subject>Neural networks</dc:subject>
-<dc:rights>Text and figures: CC BY 4.0. Code: MIT.</dc:rights>
+<dc:rights>{_text(imprint.licence)}</dc:rights>
 <meta property="dcterms:modified">{written}</meta>
 {access}
 <meta name="cover" content="{ids["cover.png"]}"/>

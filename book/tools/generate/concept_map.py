@@ -13,16 +13,15 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 from book.tools.notebooks import PACKAGES, ROOT, number, published, read, tags
 from book.tools.notebooks.weight import weigh
 
 TARGET = ROOT / "book" / "map.md"
 PATHS = ROOT / "book" / "paths.toml"
 SYLLABI = PACKAGES["unrolled_book"] / "unrolled_book" / "coursework" / "syllabi"
-ROWS = (  # of the drawing: a part of the book each, the last one in two
-    ("I", "1 2 2b 3 4"), ("II", "5 6 7 7b 8"), ("III", "9 9b 10 11 12 13"),
-    ("IV", "14 15 16 16b 17"), ("V", "18 18b 19 20 20b 21"), ("", "22 23 24 24b"),
-)  # fmt: skip
+IN_A_ROW = 6  # circles of the drawing; a longer part of the book has a second row
 WIDE, HIGH, LEFT = 56, 92, 34
 _DEFINED = re.compile(r"\[\*\*([^\]]+)\*\*\]\(term:([\w-]+)\)")
 _USED = re.compile(r"\]\(term:([\w-]+)\)")
@@ -165,12 +164,25 @@ def _entry(one: Chapter, every: dict[str, Chapter]) -> str:
 # ---- the drawing --------------------------------------------------------------------------------
 
 
+def rows() -> list[tuple[str, list[str]]]:
+    """The rows of the drawing, a part of `_toc.yml` each: its name, and the chapters' numbers."""
+    found = []
+    for part in yaml.safe_load((ROOT / "_toc.yml").read_text("utf8"))["parts"]:
+        entries = [e for each in part["chapters"] for e in (each, *each.get("sections", ()))]
+        pages = [e["file"].partition("chapters/")[2] for e in entries]
+        numbers = [number(page) for page in pages if page]
+        for i in range(0, len(numbers), IN_A_ROW):
+            name = "" if i else part["caption"].partition(" — ")[0]
+            found.append((name, numbers[i : i + IN_A_ROW]))
+    return found
+
+
 def places() -> dict[str, tuple[float, float]]:
     """Where each chapter's circle lies."""
     return {
         n: (LEFT + WIDE * i, 34 + HIGH * row)
-        for row, (_, numbers) in enumerate(ROWS)
-        for i, n in enumerate(numbers.split())
+        for row, (_, numbers) in enumerate(rows())
+        for i, n in enumerate(numbers)
     }
 
 
@@ -195,10 +207,10 @@ def drawing(every: dict[str, Chapter]) -> str:
             f'<circle cx="{x}" cy="{y}" r="16"/><text class="u-n" x="{x}" y="{y + 4}">{n}</text>'
             f'<text class="u-name" x="{x}" y="{y + 30}">{name}</text></a>'
         )
-    wide, high = LEFT + WIDE * 5 + 34, 34 + HIGH * 5 + 44
+    wide, high = LEFT + WIDE * (IN_A_ROW - 1) + 34, 34 + HIGH * (len(rows()) - 1) + 44
     parts = [
-        f'<text class="u-part" x="2" y="{12 + HIGH * row}">Part {part}</text>'
-        for row, (part, _) in enumerate(ROWS)
+        f'<text class="u-part" x="2" y="{12 + HIGH * row}">{html.escape(part)}</text>'
+        for row, (part, _) in enumerate(rows())
         if part
     ]
     label = "The chapters and what each needs; the list below says the same"

@@ -1,4 +1,4 @@
-"""Keep the repository's address in step with `_config.yml`, its one place (repository: url).
+"""Keep in step with `_config.yml`: the repository's address (repository: url), and who is cited.
 
     python -m book.tools.notebooks.address            write it into the notebooks and pages
     python -m book.tools.notebooks.address --check    change nothing; exit 1 where one is behind
@@ -7,7 +7,7 @@ A notebook holds it in its bootstrap, the top of its first code cell, and in its
 and terms (see `links`). In README.md, the pages on using the book and the library, the library's
 own page and `coursework/address.py` every link that holds the old address is rewritten; the old one
 is that of the file's `git clone` line. CITATION.cff and both pyproject.toml have it in a line of
-their own.
+their own. CITATION.cff also has the book's title and authors.
 
 The branch `main` is nobody's pin: a reader on Colab gets the library of that day. On the commit of
 a release the branch is its tag, v1.0.0, and the bootstraps install the library of that tag.
@@ -16,6 +16,7 @@ a release the branch is its tag, v1.0.0, and the bootstraps install the library 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 from pathlib import Path
@@ -24,6 +25,7 @@ import yaml
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
+from book.extensions.imprint import Imprint
 from book.tools.notebooks import ROOT, chapter_paths, read, whole_text, write
 
 BOOTSTRAP = """\
@@ -97,6 +99,26 @@ def readdress(text: str, source: str) -> str:
     return _SOURCE.sub(f"git+{source}", text)
 
 
+def cite(text: str, imprint: Imprint) -> str:
+    """CITATION.cff with the book's title and authors; who has more than a name there keeps it."""
+    text = re.sub(
+        r"^title: .*$",
+        lambda _: f"title: {json.dumps(imprint.whole, ensure_ascii=False)}",
+        text,
+        flags=re.M,
+    )
+    names = imprint.author.split(", ")
+    if [name_of(one) for one in yaml.safe_load(text)["authors"]] == names:
+        return text
+    listed = "".join(f"  - name: {json.dumps(name, ensure_ascii=False)}\n" for name in names)
+    return re.sub(r"^authors:\n(?:[ -].*\n)+", lambda _: f"authors:\n{listed}", text, flags=re.M)
+
+
+def name_of(author: dict[str, str]) -> str:
+    """An author of CITATION.cff, a person or a group, by name."""
+    return author.get("name") or f"{author['given-names']} {author['family-names']}"
+
+
 def _split(url: str) -> tuple[str, str]:
     host, _, path = url.removeprefix("https://").partition("/")
     return host, path
@@ -116,6 +138,8 @@ def update(path: Path, source: str, *, write_it: bool) -> bool:
     if path.suffix != ".ipynb":
         before = path.read_text(encoding="utf-8")
         after = readdress(before, source)
+        if path.name == "CITATION.cff":
+            after = cite(after, Imprint.read(path.parent))
         if write_it and after != before:
             path.write_text(after, encoding="utf-8")
         return after != before

@@ -4,6 +4,8 @@
     python -m book.tools.notebooks.execute 07              one
     python -m book.tools.notebooks.execute --from draft.py chapters/07_backprop.ipynb
                                         from text in the py:percent form of jupytext
+    python -m book.tools.notebooks.execute --exercises 07
+                                        only the exercises, after the chapter's first code cell
 
 Before a chapter runs, its bootstrap gets the address of `_config.yml` and its exercises are
 written afresh. The run stops at the first error and then leaves the file as it was. Moving
@@ -14,6 +16,7 @@ one order.
 from __future__ import annotations
 
 import argparse
+import copy
 import os
 import sys
 import time
@@ -23,10 +26,11 @@ import jupytext
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
+from nbformat.v4 import new_notebook
 
-from book.tools.notebooks import chapter_paths, content_id, read, write
+from book.tools.notebooks import chapter_paths, content_id, read, tags, write
 from book.tools.notebooks.address import library_source, set_bootstrap
-from book.tools.notebooks.exercise_cells import of_chapter, render
+from book.tools.notebooks.exercise_cells import TAG, of_chapter, render
 from book.tools.notebooks.weight import state_minutes
 
 ENVIRONMENT = {"UNROLLED_STATIC": "1", "OMP_NUM_THREADS": "1"}
@@ -93,15 +97,41 @@ def run_chapter(path: Path, source: Path | None, timeout: int) -> bool:
     return True
 
 
+def run_exercises(path: Path, timeout: int) -> bool:
+    """Write the exercises from their files and run their cells; the chapter's other cells stay."""
+    notebook = read(path)
+    render(notebook, of_chapter(path))
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    places = [i for i, cell in enumerate(code) if TAG in tags(cell)]
+    run = new_notebook(cells=copy.deepcopy([code[0], *(code[i] for i in places)]))
+    try:
+        execute(run, path.resolve().parent, timeout)
+    except CellExecutionError as error:
+        print(f"{path.name}: stopped, the file is unchanged\n{error}", file=sys.stderr)
+        return False
+    for i, ran in zip(places, run.cells[1:], strict=True):
+        code[i].outputs, code[i].execution_count = ran.outputs, i + 1
+        for output in ran.outputs:
+            if output.output_type == "execute_result":
+                output.execution_count = i + 1
+    changed = write(notebook, path)
+    print(f"{path.name}: exercises {'written' if changed else 'are what their files give'}")
+    return True
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("chapters", nargs="*")
     parser.add_argument("--from", dest="source", type=Path, help="a py:percent file")
+    parser.add_argument("--exercises", action="store_true", help="run only their cells")
     parser.add_argument("--timeout", type=int, default=300, help="seconds for one cell")
     options = parser.parse_args()
     if options.source and len(options.chapters) != 1:
         parser.error("--from needs the one notebook to write, e.g. chapters/07_backprop.ipynb")
     os.environ.update(ENVIRONMENT)
+    if options.exercises:
+        paths = chapter_paths(options.chapters)
+        return 0 if all([run_exercises(path, options.timeout) for path in paths]) else 1
     done = (
         run_chapter(p, options.source, options.timeout) for p in chapter_paths(options.chapters)
     )

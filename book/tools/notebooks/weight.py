@@ -2,6 +2,7 @@
 
     python -m book.tools.notebooks.weight            all chapters, or those named
     python -m book.tools.notebooks.weight --write    also write the minutes into the openings
+    python -m book.tools.notebooks.weight --wide     only name the open lines that are too wide
 
 The main road is everything but the sections "Going further…" and "Exercises". Its minutes are
 words / 180 + visible lines of code / 12 + one for each figure or table. Visible is the code of
@@ -12,7 +13,9 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from nbformat import NotebookNode
 
@@ -85,11 +88,21 @@ def state_minutes(notebook: NotebookNode) -> None:
     opening.source = SAID.sub(str(weigh(notebook).minutes), opening.source, count=1)
 
 
-def main() -> None:
+def wide(paths: list[Path]) -> int:
+    """Name the open lines of code that are wider than a page shows; how many there are."""
+    lines = [f"{path.name}, {line}" for path in paths for line in weigh(read(path)).wide]
+    print(*lines, sep="\n", end="\n" * bool(lines))
+    return len(lines)
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m book.tools.notebooks.weight")
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--wide", action="store_true")
     parser.add_argument("chapters", nargs="*", help="such as 07; default: all")
     options = parser.parse_args()
+    if options.wide:
+        return int(wide(chapter_paths(options.chapters)) > 0)
     print(f"{'chapter':24} minutes  words  lines  folded  figures  median  p90  max  wide")
     for path in chapter_paths(options.chapters):
         notebook = read(path)
@@ -102,7 +115,8 @@ def main() -> None:
         if options.write:
             state_minutes(notebook)
             write(notebook, path)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

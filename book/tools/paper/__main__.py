@@ -14,12 +14,13 @@ from pathlib import Path
 from playwright.sync_api import Browser, sync_playwright
 from pypdf import PdfReader, PdfWriter
 
+from book.extensions.imprint import Imprint
 from book.extensions.publishing import site_address
 from book.tools.epub.__main__ import FLAGS, ONLY_ON_THE_WEB
 from book.tools.epub.leaves import SITE, contents, leaves
 from book.tools.notebooks import ROOT
 from book.tools.notebooks.address import repository_url
-from book.tools.paper.document import SUBTITLE, Document, Pages
+from book.tools.paper.document import Document, Pages
 
 OUT = ROOT / "_build" / "unrolled.pdf"
 TEXT_WIDTH = 646  # CSS pixels, what paper.css leaves of the page between its margins
@@ -73,7 +74,7 @@ def build(document: Document, browser: Browser, out: Path) -> list[str]:
     print_pdf(browser, document.html({}), out)
     wide = print_pdf(browser, document.html(page_numbers(out)), out)
     writer = PdfWriter(clone_from=out)
-    writer.add_metadata({"/Title": f"Unrolled: {SUBTITLE}", "/Author": "The authors of Unrolled"})
+    writer.add_metadata({"/Title": document.imprint.whole, "/Author": document.imprint.author})
     writer.write(out)
     return wide
 
@@ -88,7 +89,7 @@ def main() -> None:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS.split())
-        wide = build(Document(found, base), browser, OUT)
+        wide = build(Document(found, base, Imprint.read(ROOT)), browser, OUT)
         browser.close()
     for each in wide:
         print(f"pdf: wider than its page: {each}")

@@ -9,23 +9,23 @@ from pathlib import Path
 import segno
 from bs4 import BeautifulSoup, Tag
 
+from book.extensions.imprint import Imprint
 from book.tools.epub import chapters
 from book.tools.epub.__main__ import MOVING
 from book.tools.epub.leaves import SITE, Leaf
 
 STYLE = (Path(__file__).parent / "paper.css").read_text("utf8")
-SUBTITLE = "Language models, from the chain rule to the Transformer"
 Pages = dict[str, int]  # the number of the page on which an id stands
 
 
 class Document:
     """The book: its text in order, its solutions, and where the web has more.
 
-    leaves: the pages of the site, which are changed; base: the site's address.
+    leaves: the pages of the site, which are changed; base: the site's address; imprint: its names.
     """
 
-    def __init__(self, leaves: list[Leaf], base: str) -> None:
-        self.leaves, self.base = leaves, base
+    def __init__(self, leaves: list[Leaf], base: str, imprint: Imprint) -> None:
+        self.leaves, self.base, self.imprint = leaves, base, imprint
         self.styles = dict.fromkeys(  # each figure has them; the book needs them once
             style.get_text() for leaf in leaves for style in leaf.body.select("style")
         )
@@ -56,7 +56,7 @@ class Document:
         linked = [str(tag) for tag in head.select("link[rel=stylesheet], script")
                   if tag.name == "link" or "mathjax" in str(tag).lower()]  # fmt: skip
         text = f"""<!DOCTYPE html><html lang="en" data-theme="light"><head><meta charset="utf-8">
-<title>Unrolled: {SUBTITLE}</title>{"".join(linked)}
+<title>{html.escape(self.imprint.whole)}</title>{"".join(linked)}
 <style>{"".join(self.styles)}</style><style>{STYLE}{self._heads()}</style></head>
 <body><main class="bd-content">{self._front()}
 <section class="p-plain"><h1 class="p-title">Contents</h1>{self._contents()}</section>
@@ -68,20 +68,23 @@ class Document:
         )
 
     def _heads(self) -> str:
+        book = _quoted(self.imprint.title)
         titled = [(leaf.key, leaf.title) for leaf in self.leaves] + [("solutions", "Solutions")]
         return "".join(
             f"#{key} {{ page: {key}; }} @page {key} {{ @top-right {{ content: {_quoted(title)}; }} "
-            '@top-left { content: "Unrolled"; } @bottom-center { content: counter(page); } }\n'
+            f"@top-left {{ content: {book}; }} @bottom-center {{ content: counter(page); }} }}\n"
             for key, title in titled
         )
 
     def _front(self) -> str:
-        return f"""<section class="p-plain p-cover"><h1 class="p-title">Unrolled</h1>
-<p>{SUBTITLE}</p><div class="p-web">{qr(self.base)}<p>The book on the web: its figures move, its
+        title, subtitle, licence = map(
+            html.escape, (self.imprint.title, self.imprint.subtitle, self.imprint.licence)
+        )
+        return f"""<section class="p-plain p-cover"><h1 class="p-title">{title}</h1>
+<p>{subtitle}</p><div class="p-web">{qr(self.base)}<p>The book on the web: its figures move, its
 code runs, its exercises check your answers.<br><a href="{self.base}">{self.base}</a></p></div>
 <p class="p-small">Figures that move stand here as they start. Code that the web page folds away is
-left out. The solutions are at the end. Text and figures: Creative Commons Attribution 4.0; code:
-MIT.</p></section>"""
+left out. The solutions are at the end. {licence}</p></section>"""
 
     def _contents(self) -> str:
         entries, part = [], ""

@@ -65,6 +65,10 @@ _ENVIRONMENT = {
 }
 
 _TO_INSTALL = "bubblewrap is missing; as root on Debian or Ubuntu: apt-get install bubblewrap"
+_TO_RUN_LINUX = (
+    "the sandbox needs Linux, whose namespaces shut an answer in; here is {}. Grade in the book's"
+    " container (Dockerfile), or on a Linux machine"
+)
 _TO_ALLOW = (
     "Ubuntu 24.04 needs an AppArmor profile that lets bwrap make user namespaces; Docker needs"
     " --security-opt seccomp=unconfined --security-opt apparmor=unconfined, and as root"
@@ -284,6 +288,8 @@ def _paths(libraries: str, packages: str) -> dict[str, str]:
 
 
 def _check_bubblewrap() -> None:
+    if sys.platform != "linux":
+        raise SandboxMissing(_TO_RUN_LINUX.format(sys.platform))
     if not shutil.which("bwrap"):
         raise SandboxMissing(_TO_INSTALL)
     says = subprocess.run(["bwrap", "--help"], capture_output=True, text=True, timeout=60)
