@@ -207,6 +207,7 @@ def _verdict(mark: Mark) -> str:
 
 
 def sentence(said: str) -> str:
+    """The text with a mark at its end."""
     return said if said.endswith((".", "!", "?", ":")) else f"{said}."
 
 

@@ -61,6 +61,8 @@ class Begun:
 
 @dataclass(frozen=True)
 class Grader:
+    """Grades the submissions of one week, each only when something about it has changed."""
+
     syllabus: Syllabus
     week: Week
     tests: list[ItemTests]

@@ -36,6 +36,7 @@ class Refused(Exception):
 
 
 def in_folder(folder: Path) -> Iterator[Member]:
+    """The files in a folder and below it, in a fixed order; a link is shown, not followed."""
     for root, folders, files in os.walk(folder, followlinks=False):
         links = [name for name in folders if Path(root, name).is_symlink()]
         folders[:] = sorted(f for f in folders if f not in IGNORED and f not in links)
@@ -48,6 +49,7 @@ def in_folder(folder: Path) -> Iterator[Member]:
 
 
 def in_zip(archive: zipfile.ZipFile) -> Iterator[Member]:
+    """The files in an archive. OSError for one with too many."""
     members = archive.infolist()
     if len(members) > _MOST_MEMBERS:
         expected = f"expected at most {_MOST_MEMBERS:,}"
