@@ -66,7 +66,7 @@ def test_an_exercise_that_needs_torch_is_solved_elsewhere(tmp_path):
     folder = tmp_path / "c01_chain_rule"
     folder.mkdir()
     head, solution, rest = plain.source.partition("# %% solution")
-    (folder / "shift.py").write_text(f"{head}import torch\n\n{solution}{rest}", encoding="utf-8")
+    (folder / "shift.py").write_text(f"{head}{solution}\nimport torch\n{rest}", encoding="utf-8")
     reason = library.elsewhere(exercises.Exercise.read(folder / "shift.py"))
     assert reason == "needs torch, which the page does not have"
 

@@ -161,7 +161,7 @@ def test_nothing_runs_nothing_is_filled_in_and_nothing_comes_from_elsewhere(
     epub: zipfile.ZipFile, trees: dict[str, ET.Element]
 ) -> None:
     names = {element.tag.rpartition("}")[2] for tree in trees.values() for element in tree.iter()}
-    assert not names & {"script", "form", "input", "button", "iframe", "details", "object"}
+    assert names & {"script", "form", "input", "button", "iframe", "details", "object"} == set()
     for name, tree in trees.items():
         for element in tree.iter():
             assert not [key for key in element.attrib if key.startswith("on")], name
