@@ -59,7 +59,7 @@ def leaves(base: str, entries: Sequence[tuple[str, str]]) -> list[Leaf]:
             (SITE / path).read_text("utf8"), "html.parser", multi_valued_attributes=None
         )
         body = soup.select_one("article.bd-article")
-        for unwanted in body.select("script, a.headerlink, .u-fold, .u-cards, noscript"):
+        for unwanted in body.select("script, template, a.headerlink, .u-fold, .u-cards, noscript"):
             unwanted.decompose()
         found.append(Leaf(path, part, body.h1.get_text().strip(), body))
     keys = {leaf.path: leaf.key for leaf in found}
