@@ -27,7 +27,7 @@ Formula = tuple[str, bool]  # its TeX, and whether it stands on a line of its ow
 _HOLDER = re.compile(
     r'(<(span|div)\b[^>]*\bclass="[^"]*\bmath\b[^"]*"[^>]*>)\\([(\[])(.*?)\\[)\]](</\2>)', re.DOTALL
 )
-_CAPTION = re.compile(r'(<figcaption class="tex2jax_process">)(.*?)(</figcaption>)', re.DOTALL)
+_CAPTION = re.compile(r'(<((?:fig)?caption) class="tex2jax_process">)(.*?)(</\2>)', re.DOTALL)
 _IN_CAPTION = re.compile(r"\$([^$]+)\$")
 
 
@@ -72,8 +72,8 @@ def node() -> str:
 
 
 def _mark(caption: re.Match[str]) -> str:
-    words = _IN_CAPTION.sub(lambda m: holder(html.unescape(m[1])), caption[2])
-    return f"{caption[1]}{words}{caption[3]}"
+    words = _IN_CAPTION.sub(lambda m: holder(html.unescape(m[1])), caption[3])
+    return f"{caption[1]}{words}{caption[4]}"
 
 
 def _formula(found: re.Match[str]) -> Formula:

@@ -23,6 +23,8 @@ PAGE, MAP = "book/today", "book/map"
 FILE, CARDS = "unrolled.apkg", "cards.js"
 FROM, FIRST = ("book/cards/", "chapters/"), datetime.date(2026, 1, 1)  # FIRST: without a history
 DECK, KIND = 1_706_311_201, 1_706_311_202  # Anki knows the deck and its kind of card by these
+# A formula and the mark after it, which stay on one line (see kept_marks.py).
+_MARKED = re.compile(r'<span class="math inline">[^<]*<span[^>]*>[^<]*</span></span>[.,;:!?)\]]+')
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 
 
@@ -99,6 +101,7 @@ def html(markdown: str) -> str:
     """The Markdown as HTML, links as words, formulas as Anki's MathJax reads them."""
     renderer = MarkdownIt("commonmark").enable("table").use(dollarmath_plugin, renderer=_formula)
     text = renderer.render(_LINK.sub(r"\1", markdown)).strip()
+    text = _MARKED.sub(r'<span class="u-joined">\g<0></span>', text)
     return text.removeprefix("<p>").removesuffix("</p>") if text.count("<p>") == 1 else text
 
 
