@@ -44,7 +44,7 @@
   addEventListener("scroll", (event) => event.target.matches?.(boxes) && edge(event.target), true);
   addEventListener("toggle", mend, true);  // what was folded had no width
   let timer;
-  addEventListener("load", () => Promise.resolve(window.MathJax?.startup?.promise).then(mend));
+  addEventListener("load", () => document.fonts.ready.then(mend));
   addEventListener("resize", () => {
     clearTimeout(timer);
     timer = setTimeout(mend, 200);

@@ -71,12 +71,6 @@
   const list = make("div", "u-decks");
   root.replaceChildren(stage, list);
 
-  function typeset(element) {
-    const { MathJax } = window;
-    if (MathJax?.startup?.promise) MathJax.startup.promise.then(() => MathJax.typesetPromise([element]));
-    else addEventListener("load", () => window.MathJax?.typesetPromise?.([element]), { once: true });
-  }
-
   function show(focus) {
     if (!cards && kept().chapters.length) { load(() => show(focus)); return; }
     const left = cards ? due() : [];
@@ -97,7 +91,6 @@
     const turn = button("Show the answer", () => answer(card, bar, front), true);
     bar.append(turn);
     stage.append(front, bar);
-    typeset(front);
     if (focus) turn.focus();
   }
 
@@ -112,7 +105,6 @@
     bar.replaceChildren(button("I knew it", graded(true), true), button("Not yet", graded(false)));
     front.after(back);
     bar.after(where);
-    typeset(back);
     back.focus();
   }
 

@@ -2,7 +2,7 @@
 
 The templates in ``book/templates`` already ask for less: no icon font (half a megabyte gzipped), no
 Bootstrap script. What is left is the style sheet, half of which names icons and widgets; its rules
-go here, and the files nobody asks for too. A page without a formula does not load MathJax.
+go here, and the files nobody asks for too.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ UNUSED = (
     "language_data.js",
     "searchtools.js",
     "sphinx_highlight.js",
+    "katex/katex.min.js",  # it has set the formulas
     "webpack-macros.html",
     "sbt-webpack-macros.html",
 )
@@ -38,9 +39,6 @@ FAMILIES = (
 UNUSED_CLASS = re.compile(rf"\.({'|'.join(FAMILIES.split())})(?![\w])")
 ICON_FONT = re.compile(r"@font-face\{[^}]*fontawesome[^}]*\}", re.IGNORECASE)
 RULE = re.compile(r"(?<=[{};])([^{}@;]+)\{[^{}]*\}")
-# A formula, where MathJax looks for one: not in code, and not in what a script reads.
-FORMULA = re.compile(r'class="[^"]*\bmath\b|\\\(|\\\[|\$[^$<>]+\$')
-NO_TEXT = re.compile(r"<(script|style|pre|code|svg)\b.*?</\1>", re.DOTALL)
 SOURCE_MAP = re.compile(r"\s*(/\*|//)# sourceMappingURL=\S+\.map(\s*\*/)?")
 
 
@@ -68,25 +66,6 @@ def trim(app: Sphinx, error: Exception | None) -> None:
         path.write_text(SOURCE_MAP.sub("", path.read_text("utf8")), "utf8")
     for path in static.rglob("*.map"):
         path.unlink()
-
-
-def has_formulas(body: str) -> bool:
-    """Whether the page's HTML has something that MathJax would set."""
-    return FORMULA.search(NO_TEXT.sub("", body)) is not None
-
-
-def leave_out_mathjax(
-    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object
-) -> None:
-    """Where there is no formula; a page whose script brings some says `formulas` in its context."""
-    if context.get("formulas") or has_formulas(context.get("body") or ""):
-        return
-
-    def sets_formulas(script: Any) -> bool:
-        told = f"{getattr(script, 'filename', script)} {getattr(script, 'attributes', '')}"
-        return "mathjax" in told.lower()
-
-    context["script_files"] = [s for s in context["script_files"] if not sets_formulas(s)]
 
 
 def leave_out_highlighting(
@@ -120,7 +99,6 @@ def open_contents(
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("html-page-context", open_contents, priority=900)
-    app.connect("html-page-context", leave_out_mathjax, priority=950)
     app.connect("html-page-context", leave_out_highlighting, priority=950)
     app.connect("build-finished", trim, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -12,6 +12,7 @@ from typing import Any
 
 import genanki
 from docutils import nodes
+from formulas import holder, set_all
 from markdown_it import MarkdownIt
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 from sphinx.application import Sphinx
@@ -22,6 +23,8 @@ PAGE, MAP = "book/today", "book/map"
 FILE, CARDS = "unrolled.apkg", "cards.js"
 FROM, FIRST = ("book/cards/", "chapters/"), datetime.date(2026, 1, 1)  # FIRST: without a history
 DECK, KIND = 1_706_311_201, 1_706_311_202  # Anki knows the deck and its kind of card by these
+# A formula and the mark after it, which stay on one line (see kept_marks.py).
+_MARKED = re.compile(r'<span class="math inline">[^<]*<span[^>]*>[^<]*</span></span>[.,;:!?)\]]+')
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 
 
@@ -77,8 +80,10 @@ def _decks(env: BuildEnvironment) -> list[dict[str, Any]]:
 
 def _script(env: BuildEnvironment) -> str:
     """The cards as a script, which the page asks for when a chapter has been added."""
-    found = [{"name": card.name, "chapter": card.chapter, "front": html(card.front),
-              "back": html(card.back)} for card in _cards(env)]  # fmt: skip
+    cards = _cards(env)
+    sides = iter(set_all(html(side) for card in cards for side in (card.front, card.back)))
+    found = [{"name": card.name, "chapter": card.chapter, "front": next(sides),
+              "back": next(sides)} for card in cards]  # fmt: skip
     return f"window.unrolledCards = {json.dumps(found, ensure_ascii=False)};\n"
 
 
@@ -93,15 +98,15 @@ def _cards(env: BuildEnvironment) -> list[Card]:
 
 
 def html(markdown: str) -> str:
-    """The Markdown as HTML, links as words, formulas as MathJax reads them here and in Anki."""
+    """The Markdown as HTML, links as words, formulas as Anki's MathJax reads them."""
     renderer = MarkdownIt("commonmark").enable("table").use(dollarmath_plugin, renderer=_formula)
     text = renderer.render(_LINK.sub(r"\1", markdown)).strip()
+    text = _MARKED.sub(r'<span class="u-joined">\g<0></span>', text)
     return text.removeprefix("<p>").removesuffix("</p>") if text.count("<p>") == 1 else text
 
 
 def _formula(text: str, options: dict[str, bool]) -> str:
-    left, right = (r"\[", r"\]") if options["display_mode"] else (r"\(", r"\)")
-    return f'<span class="math notranslate nohighlight">{left}{escape(text)}{right}</span>'
+    return holder(text, options["display_mode"])
 
 
 def write_deck(app: Sphinx, error: Exception | None) -> None:

@@ -4,8 +4,8 @@ A host such as GitHub Pages lets browsers keep a file for ten minutes: a new pag
 would break. So every page asks for `a11y.js?v=4a0ef87d`, and a module for the modules that it
 imports in the same way; what is asked for under one such address never changes. It is done after
 the build, on the files as they are then: Sphinx versions only a part of them, and before others
-trim them. (MathJax loads its own parts without one; they change only with its release. The bundle
-of Python: see `live.mjs`.)
+trim them. (The fonts of formulas have none; they change only with KaTeX's release. The bundle of
+Python: see `live.mjs`.)
 """
 
 from __future__ import annotations

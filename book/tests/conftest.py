@@ -48,8 +48,8 @@ THIN = """() => {
     e => [e, [...e.childNodes]]);
   for (const [drawing] of drawings)
     drawing.replaceChildren(...drawing.querySelectorAll(":scope > title"));
-  document.querySelectorAll("mjx-math").forEach(math => math.replaceChildren());
-  document.querySelectorAll("mjx-assistive-mml math").forEach(m => m.textContent = m.textContent);
+  document.querySelectorAll(".katex-html").forEach(math => math.replaceChildren());
+  document.querySelectorAll(".katex-mathml math").forEach(m => m.textContent = m.textContent);
   const seen = {};
   for (const word of document.querySelectorAll("pre span[class]")) {
     seen[word.className] = (seen[word.className] || 0) + 1;
@@ -87,7 +87,7 @@ RUN_AXE = """only => axe.run(document, {
 }).then(r => r.violations)"""
 # The tags of what this view shows and the ones before it did not: a phone's buttons, say.
 NEWLY_SHOWN = """() => {
-  const all = [...document.querySelectorAll("body :not(mjx-container *)")]
+  const all = [...document.querySelectorAll("body :not(.katex *)")]
     .filter(e => e.getClientRects().length);
   const first = !window.shown, fresh = all.filter(e => !window.shown?.has(e));
   window.shown = new Set([...(window.shown ?? []), ...all]);
@@ -98,7 +98,7 @@ NEWLY_SHOWN = """() => {
 STUCK = """async () => {
   const scrolls = way => ["auto", "scroll"].includes(way);
   const held = "a, button, input, [tabindex='0']";
-  const stuck = () => [...document.querySelectorAll("main :not(mjx-container *, svg *)")].filter(
+  const stuck = () => [...document.querySelectorAll("main :not(.katex *, svg *)")].filter(
     e => e.tabIndex < 0 && e.clientWidth && (e.scrollWidth > e.clientWidth + 1
       && scrolls(getComputedStyle(e).overflowX) || e.scrollHeight > e.clientHeight + 1
       && scrolls(getComputedStyle(e).overflowY) && !e.querySelector(held)));
@@ -112,21 +112,26 @@ CUT = """() => [...document.querySelectorAll("main pre")].slice(1).filter(e =>
   .map(e => e.textContent.slice(0, 60))"""
 # On a phone: what scrolls sideways and does not show it, or shows it and does not; and marks that
 # stand at the beginning of a line, below the formula that they belong to.
-UNMARKED = """() => [...document.querySelectorAll("main :not(mjx-container *, svg *, textarea)")]
+UNMARKED = """() => [...document.querySelectorAll("main :not(.katex *, svg *, textarea)")]
   .filter(e => e.clientWidth && e.scrollWidth > e.clientWidth + 1
   && ["auto", "scroll"].includes(getComputedStyle(e).overflowX)
   && !getComputedStyle(e).boxShadow.includes("inset")
   || e.matches(".u-more") && e.scrollWidth <= e.clientWidth + 1
   || e.matches(".u-more") && getComputedStyle(e).overflowX === "visible")
   .map(e => e.outerHTML.slice(0, 90))"""
-FALLEN = """() => [...document.querySelectorAll("main mjx-container:not([display])")]
-.filter(math => {
-  let text = math.parentNode.nextSibling, range = document.createRange();
-  if (math.parentNode.parentNode.matches(".u-joined")) text = math.parentNode.parentNode.lastChild;
+FALLEN = """() => [...document.querySelectorAll("main span.math")].filter(math => {
+  let text = math.nextSibling, range = document.createRange();
+  if (math.parentNode.matches(".u-joined")) text = math.parentNode.lastChild;
+  const last = [...math.querySelectorAll(".katex-base")].at(-1).getBoundingClientRect();
   if (text?.nodeType !== Node.TEXT_NODE || !/^[.,;:!?)\\]]/.test(text.data)) return false;
   range.setStart(text, 0), range.setEnd(text, 1);
-  return range.getBoundingClientRect().top > math.getBoundingClientRect().bottom - 2;
-}).map(e => e.parentNode.parentNode.textContent.slice(0, 80))"""
+  return range.getBoundingClientRect().top > last.bottom - 2;
+}).map(e => e.parentNode.textContent.slice(0, 80))"""
+# Formulas that nothing has set: as TeX, also between the dollars of a caption.
+UNSET = """() => [...document.querySelectorAll(
+  "main .math:not(:has(.katex)), .tex2jax_process:not(:has(.katex))")]
+  .filter(e => e.matches(".math") || /\\$[^$]+\\$/.test(e.textContent))
+  .map(e => e.textContent.slice(0, 80))"""
 # Labels of drawings that a phone shows smaller than nine pixels.
 TINY = """() => [...document.querySelectorAll("main svg text")].filter(e => {
   const m = e.getScreenCTM();
@@ -155,7 +160,7 @@ class Visit:
     requests: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)  # console errors and uncaught exceptions
     violations: list[str] = field(default_factory=list)  # axe-core
-    math_errors: list[str] = field(default_factory=list)
+    unset: list[str] = field(default_factory=list)  # formulas that stand as TeX
     too_wide: list[str] = field(default_factory=list)  # the views in which it scrolls sideways
     newly_shown: dict[str, set[str]] = field(default_factory=dict)  # tags, by view
     cut: list[str] = field(default_factory=list)  # the beginnings of blocks that scroll sideways
@@ -172,7 +177,7 @@ class Visit:
     def kilobytes(self) -> float:
         """What travels, gzipped; 1 kB = 1000 bytes. Without the fonts of formulas, some 130 kB that
         the pages share: how many have come when the visit ends is a matter of timing."""
-        return sum(weight(path) for path in self.files if path.suffix != ".woff") / 1000
+        return sum(weight(path) for path in self.files if path.suffix != ".woff2") / 1000
 
 
 @functools.cache
@@ -228,13 +233,6 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
     def handle(self) -> None:
         with contextlib.suppress(ConnectionError):  # the browser left the page
             super().handle()
-
-
-class Plain(Quiet):
-    """Without what sets formulas: half of a chapter's loading, for tests that need none."""
-
-    def translate_path(self, path: str) -> str:
-        return os.devnull if "/mathjax/" in path else super().translate_path(path)
 
 
 def until(page: Page, holds: str, arg: object = None) -> None:
@@ -314,13 +312,6 @@ def address() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def plain() -> Iterator[str]:
-    """The address of the book without its formulas."""
-    with served(Plain) as at:
-        yield at
-
-
-@pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     found = shutil.which("chromium") or shutil.which("chromium-browser")
     if not found:
@@ -360,19 +351,18 @@ def show(tab: Page, view: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def open_page(tab: Page, address: str, plain: str) -> Callable[..., Page]:
-    """Open a path of the book in a view, with all formulas set, or with none.
+def open_page(tab: Page, address: str) -> Callable[..., Page]:
+    """Open a path of the book in a view.
 
     again=False: the page as the test before left it, where it is still open.
     """
 
-    def go(path: str, view: str = "desktop", *, again: bool = True, formulas: bool = True) -> Page:
-        url = f"{address if formulas else plain}/{path}"
+    def go(path: str, view: str = "desktop", *, again: bool = True) -> Page:
+        url = f"{address}/{path}"
         if again or tab.url != url:
             tab.goto("about:blank")  # what another page still asks for is not this one's
             show(tab, view)
             tab.goto(url, wait_until="load")
-            tab.evaluate("window.MathJax?.startup?.promise")
             tab.evaluate("document.fonts.ready.then(() => 0)")
         show(tab, view)
         return tab
@@ -448,9 +438,7 @@ def visit(tab: Page, open_page: Callable[..., Page]) -> Callable[..., Visit]:
         seen = Visit(path)
         with noted(tab, seen):
             open_page(path, loaded)
-            seen.math_errors = tab.evaluate(
-                "[...document.querySelectorAll('mjx-merror')].map(e => e.textContent)"
-            )
+            seen.unset = tab.evaluate(UNSET)
             for view in VIEWS if os.environ.get("SCREENSHOTS") == "1" else ():
                 pictured(tab, view, path)
             for view in ("desktop", "phone"):  # the dark has the desktop's width

@@ -56,7 +56,7 @@ def test_a_page_is_whole_offline_and_accessible(name, loaded, visit, address):
     abroad = [u for u in seen.requests if not u.startswith((address, "data:", "blob:", "about:"))]
     assert abroad == [], "a page may ask no other host for anything"
     assert seen.complaints == []
-    assert seen.math_errors == []
+    assert seen.unset == []
     assert seen.violations == []
     assert seen.too_wide == [], "the page scrolls sideways"
 

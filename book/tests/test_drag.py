@@ -10,7 +10,7 @@ FIGURE = ".u-explore:has(.u-handle)"
 
 @pytest.fixture
 def page(open_page):
-    return open_page(PAGE, "desktop", formulas=False)
+    return open_page(PAGE, "desktop")
 
 
 def shown(page) -> tuple[list[int], str]:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 import yaml
-from conftest import ROOT, SITE, pages, soup
+from conftest import ROOT, SITE, soup
 from unrolled_book import exercises
 from unrolled_book.experiments import ladder, record
 
@@ -17,7 +17,6 @@ from book.tools.notebooks.weight import weigh
 
 sys.path.append(str(ROOT / "book" / "extensions"))
 import landing
-import lean_pages
 
 CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text("utf8"))
 CFF = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf8"))
@@ -148,32 +147,3 @@ def test_people_are_cited_by_their_names():
     line, bibtex = landing.cited(CFF | {"authors": people}, "2026", "https://a.b/")
     assert line.startswith("Ada Lovelace, The Others (2026). ")
     assert "author = {Ada Lovelace and {The Others}}" in bibtex
-
-
-# ---- formulas are set where there are some -------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", pages())
-def test_a_page_loads_what_sets_formulas_if_it_has_some(name):
-    page = soup(name)
-    loads = any("mathjax" in tag["src"] for tag in page.select("script[src]"))
-    cards = page.select_one("#u-cards") is not None  # they bring formulas later
-    assert loads == bool(page.select(".math") or "$" in page.select_one("main").get_text() or cards)
-
-
-def test_the_landing_page_sets_no_formulas_and_a_chapter_does():
-    assert "mathjax/startup.js" not in (SITE / "index.html").read_text("utf8")
-    assert "mathjax/startup.js" in (SITE / "chapters/14_attention.html").read_text("utf8")
-
-
-@pytest.mark.parametrize(
-    ("body", "sets"),
-    [
-        ('<span class="math notranslate">x</span>', True),
-        ("<figcaption>of $d_k$</figcaption>", True),
-        (r"<p>\(x\)</p>", True),
-        ("<pre>$ make $HOME</pre><script>`$a$`</script><p>It costs $5.</p>", False),
-    ],
-)
-def test_what_is_a_formula(body, sets):
-    assert lean_pages.has_formulas(body) == sets

@@ -49,11 +49,11 @@ def context(browser):
 
 
 @pytest.fixture
-def open_fresh(browser, context, plain):
+def open_fresh(browser, context, address):
     """A page in a browser that has never seen the book, or has forgotten it."""
     own = []
 
-    def go(name=CHAPTER, view="desktop", at=plain, script=""):
+    def go(name=CHAPTER, view="desktop", at=address, script=""):
         if script:
             own.append(new_context(browser, script))
             page = own[-1].new_page()
@@ -72,11 +72,11 @@ def open_fresh(browser, context, plain):
 
 
 @pytest.fixture(scope="module")
-def page(browser, plain):
+def page(browser, address):
     """A page on which Python has started."""
     context = new_context(browser)
     page = context.new_page()
-    page.goto(f"{plain}/{CHAPTER}")
+    page.goto(f"{address}/{CHAPTER}")
     solve(page, BITS, RIGHT, "passed")
     yield page
     context.close()
@@ -306,10 +306,10 @@ def test_the_editor_looks_like_the_code_beside_it(open_fresh):
         assert (seen[0], seen[2]) == (seen[1], seen[3])
 
 
-def test_another_tab_sees_the_answer_and_its_own_are_kept(open_fresh, plain):
+def test_another_tab_sees_the_answer_and_its_own_are_kept(open_fresh, address):
     page = open_fresh()
     other = page.context.new_page()
-    other.goto(f"{plain}/{CHAPTER}")
+    other.goto(f"{address}/{CHAPTER}")
     page.locator(".u-solve textarea").nth(BITS).fill(IN_NATS)
     other.wait_for_function(
         "t => document.querySelectorAll('textarea')[2].value === t", arg=IN_NATS
@@ -320,12 +320,12 @@ def test_another_tab_sees_the_answer_and_its_own_are_kept(open_fresh, plain):
     assert kept == ["shift = None", IN_NATS]
 
 
-def test_no_tab_writes_an_older_text_over_a_newer_one(open_fresh, plain):
+def test_no_tab_writes_an_older_text_over_a_newer_one(open_fresh, address):
     page = open_fresh()
     areas = page.locator(".u-solve textarea")
     areas.nth(BITS).press("End")  # and the focus stays in the editor while the other tab is used
     other = page.context.new_page()
-    other.goto(f"{plain}/{CHAPTER}")
+    other.goto(f"{address}/{CHAPTER}")
     other.locator(".u-solve textarea").nth(BITS).fill(IN_NATS)
     page.wait_for_function("document.body.innerText.includes('was changed in another tab')")
     areas.nth(BITS).press("Control+End")
@@ -390,10 +390,10 @@ def test_what_cannot_be_read_in_the_storage_is_put_aside(open_fresh):
     assert kept["c01_chain_rule/bits_per_byte"]["source"] == IN_NATS
 
 
-def test_progress_counts_exports_imports_and_erases(page, open_fresh, plain, tmp_path):
+def test_progress_counts_exports_imports_and_erases(page, open_fresh, address, tmp_path):
     solve(page, BITS, RIGHT, "passed")
     tab = page.context.new_page()
-    tab.goto(f"{plain}/book/progress.html")
+    tab.goto(f"{address}/book/progress.html")
     total = sum(map(len, exercises.chapters().values()))
     tab.wait_for_selector(f"text=1 of {total} exercises solved")
     with tab.expect_download() as download:

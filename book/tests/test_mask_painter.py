@@ -13,7 +13,7 @@ PAGE = "chapters/15_masking.html"
 
 @pytest.fixture
 def page(open_page):
-    return open_page(PAGE, "phone", formulas=False)
+    return open_page(PAGE, "phone")
 
 
 @pytest.fixture

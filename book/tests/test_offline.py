@@ -84,21 +84,19 @@ def reader(browser):
 
 def visited(page, url):
     page.goto(url)
-    page.evaluate("window.MathJax?.startup?.promise")
     until(page, SETTLED)
     return page
 
 
 def test_a_visited_page_is_whole_without_a_network(reader, host):
     page = visited(reader, f"{host.address}/{CHAPTER}")
-    formulas = page.locator("mjx-container").count()
+    formulas = page.locator(".math .katex").count()
     host.edits[CHAPTER] = b"a page that no reader without a network sees"
     host.gone = True
     lost = []
     page.on("requestfailed", lambda request: lost.append((request.failure, request.url)))
     page.reload()
-    page.evaluate("window.MathJax?.startup?.promise")
-    assert page.locator("mjx-container").count() == formulas > 100
+    assert page.locator(".math .katex").count() == formulas > 100
     fonts = "[...document.fonts].filter(f => f.status === 'error').map(f => f.family)"
     assert page.evaluate(fonts) == []
     assert page.evaluate("getComputedStyle(document.querySelector('.bd-main')).display") == "flex"
@@ -269,7 +267,6 @@ def test_the_book_reads_from_a_folder(name, browser):
     page.on("console", lambda m: m.type in {"error", "warning"} and complaints.append(m.text))
     path, _, query = name.partition("?")
     page.goto(f"{(SITE / path).as_uri()}?{query}")
-    page.evaluate("window.MathJax?.startup?.promise")
     page.evaluate("document.fonts.ready.then(() => 0)")
     if "search" in name:
         page.wait_for_selector("main .u-found li a")

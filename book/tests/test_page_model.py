@@ -19,7 +19,7 @@ TEXTS = ("", "ROMEO:\nWhat ", "The king, the k")
 
 @pytest.fixture(scope="module")
 def page(open_page):
-    tab = open_page(PAGE, "phone", formulas=False)
+    tab = open_page(PAGE, "phone")
     tab.click(".u-model-place button")
     tab.wait_for_selector(".u-next li")
     return tab
@@ -73,7 +73,7 @@ def test_it_says_when_a_text_is_cut(page):
 
 
 def test_it_opens_on_the_head_that_the_chapter_names(open_page, packed):
-    tab = open_page("chapters/20b_inside.html", "phone", formulas=False)
+    tab = open_page("chapters/20b_inside.html", "phone")
     tab.click(".u-model-place button")
     tab.wait_for_selector(".u-next li")
     assert (tab.input_value(".u-l"), tab.input_value(".u-h")) == ("3", "1")
@@ -98,7 +98,7 @@ LOGITS = [
 
 @pytest.fixture(scope="module")
 def knobs(open_page):
-    tab = open_page(SAMPLING, "phone", formulas=False)
+    tab = open_page(SAMPLING, "phone")
     tab.click(".u-model-place button")
     tab.wait_for_selector(".u-chosen li")
     return tab

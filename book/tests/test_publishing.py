@@ -204,18 +204,18 @@ def test_without_a_whole_history_there_are_no_days(history, tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize("lost", ["nothing.html", "chapters/nothing", "a/b/c/d/"])
-def test_the_page_for_a_wrong_address_is_whole_at_any_depth(lost, tab, plain):
+def test_the_page_for_a_wrong_address_is_whole_at_any_depth(lost, tab, address):
     show(tab, "desktop")
     missed = []
     note = lambda answer: answer.status >= 400 and missed.append(urlsplit(answer.url).path)  # noqa: E731
     tab.on("response", note)
-    tab.goto(f"{plain}/{lost}")
+    tab.goto(f"{address}/{lost}")
     tab.remove_listener("response", note)
     assert missed == [f"{base()}{lost}"], "everything else is there"
     assert tab.inner_text("article h1") == "There is no such page"
     assert tab.evaluate("getComputedStyle(document.querySelector('.bd-sidebar-primary')).flexBasis")
     tab.click("text=the front page")
-    expect(tab).to_have_url(f"{plain}/index.html", timeout=PATIENCE)
+    expect(tab).to_have_url(f"{address}/index.html", timeout=PATIENCE)
 
 
 class AtTheRoot(Plain):
@@ -258,9 +258,9 @@ def test_the_page_for_a_wrong_address_is_styled_where_the_book_was_not_built_for
         page.close()
 
 
-def test_a_wrong_address_is_searched_from(tab, plain):
+def test_a_wrong_address_is_searched_from(tab, address):
     show(tab, "desktop")
-    tab.goto(f"{plain}/a/b/c")
+    tab.goto(f"{address}/a/b/c")
     tab.keyboard.press("Control+k")
     tab.keyboard.type("perplexity")
     tab.keyboard.press("Enter")

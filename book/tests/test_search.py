@@ -158,7 +158,7 @@ def test_nothing_of_the_search_is_loaded_before_it_is_opened(name, visit):
 
 @pytest.mark.parametrize("view", ["desktop", "phone", "dark"])
 def test_the_search_works_by_keyboard_and_passes_axe(view, open_page):
-    page = asked(open_page("chapters/01_chain_rule.html", view, formulas=False), "perplexty")
+    page = asked(open_page("chapters/01_chain_rule.html", view), "perplexty")
     assert re.match(r"\d+ found", page.inner_text("dialog [role=status]"))
     assert axe(page) == []
     width = page.evaluate("document.documentElement.scrollWidth")
@@ -175,7 +175,7 @@ def test_the_search_works_by_keyboard_and_passes_axe(view, open_page):
 
 
 def test_a_find_on_the_same_page_closes_the_search(open_page):
-    page = asked(open_page("chapters/01_chain_rule.html", formulas=False), "shift by one")
+    page = asked(open_page("chapters/01_chain_rule.html"), "shift by one")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     page.wait_for_function("!document.querySelector('#pst-search-dialog').open")

@@ -12,7 +12,7 @@ PAGE = "chapters/03_perplexity.html"
 
 @pytest.fixture
 def page(open_page):
-    return open_page(PAGE, "phone", formulas=False)
+    return open_page(PAGE, "phone")
 
 
 @pytest.fixture

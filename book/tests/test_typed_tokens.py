@@ -35,7 +35,7 @@ CUT = """texts => {
 
 @pytest.fixture
 def page(open_page):
-    return open_page(PAGE, "phone", formulas=False)
+    return open_page(PAGE, "phone")
 
 
 @pytest.fixture

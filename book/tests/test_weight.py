@@ -83,7 +83,6 @@ def slow(browser):
                 if again:  # the slowed line lost a file, as has been seen once
                     return visit(name, again=False)
                 raise AssertionError(f"{name} still waits for {[*waits.values()]}") from late
-            page.evaluate("window.MathJax?.startup?.promise")
             page.evaluate("document.fonts.ready.then(() => 0)")
             page.evaluate(TWO_FRAMES)  # until what moved is told
             seen = page.evaluate("seen") | {"kB": sum(sizes) / 1000, "requests": len(sizes)}

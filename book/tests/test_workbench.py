@@ -92,7 +92,7 @@ def test_in_the_page_gradients_equal_torchs_and_a_seed_gives_the_same_losses():
 
 
 @pytest.fixture
-def opened(browser, plain):
+def opened(browser, address):
     contexts = []
 
     def go(view="desktop", model="bigram"):
@@ -100,7 +100,7 @@ def opened(browser, plain):
         contexts[-1].set_default_timeout(PATIENCE)
         contexts[-1].add_init_script("delete Navigator.prototype.serviceWorker")
         page = contexts[-1].new_page()
-        page.goto(f"{plain}/{PAGE}#{model}")
+        page.goto(f"{address}/{PAGE}#{model}")
         page.wait_for_selector(".u-bench-form")
         page.get_by_label("Text", exact=True).select_option("names")
         for label, n in (("Width", 16), ("Window", 16), ("Batch", 4)):

@@ -2,7 +2,7 @@
 
     python -m book.tools.epub            _build/html → _build/unrolled.epub
 
-One XHTML file a page, in the book's order. Formulas are MathML (MathJax writes it, in Chromium),
+One XHTML file a page, in the book's order. Formulas are MathML,
 drawings are SVG files, of a figure that moves its still is left with a link to the live page,
 folded code is left out, and the solutions stand at the end. No scripts, nothing from the network,
 and the same bytes for the same pages.

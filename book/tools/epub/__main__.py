@@ -35,6 +35,7 @@ def pages(found: list[Leaf], base: str, browser: Browser) -> tuple[list[Page], d
     pictures: dict[str, str] = {}
     solved: list[Leaf] = []
     for leaf in found:
+        formulas.mark(leaf.body)
         live, moving = base + leaf.path, len(leaf.body.select(MOVING))
         chapters.without_controls(leaf.body, MOVING, live)
         pictures |= {one.name: one.content for one in chapters.drawings(leaf.body)}
@@ -43,7 +44,6 @@ def pages(found: list[Leaf], base: str, browser: Browser) -> tuple[list[Page], d
             leaf.body.append(chapters.on_the_web(live, moving))
     both = [*found, *solved]
     for leaf in both:
-        formulas.mark(leaf.body)
         chapters.tidy(leaf.body)
     holders = [formulas.found(leaf.body) for leaf in both]
     written = formulas.mathml({formula for each in holders for _, formula in each}, browser)

@@ -1,20 +1,15 @@
-"""Formulas: TeX as it stands in a built page → MathML, with the TeX as its alternative text."""
+"""Formulas: the MathML of a built page as readers of EPUBs want it, with its TeX as a text."""
 
 from __future__ import annotations
 
 import itertools
-import re
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from bs4 import BeautifulSoup, Tag
 from playwright.sync_api import Browser
 
-from book.tools.notebooks import ROOT
-
-MATHJAX = ROOT / "book" / "assets" / "mathjax"
 MATHML = "http://www.w3.org/1998/Math/MathML"
-_IN_TEXT = re.compile(r"\$([^$]+)\$|\\\((.+?)\\\)")
 _NS = f"{{{MATHML}}}"
 # Letters that Unicode has and that most fonts have; few readers obey `mathvariant`.
 _LETTERS = {
@@ -25,58 +20,26 @@ _STYLES = {"bold": "font-weight: bold", "italic": "font-style: italic",
            "monospace": "font-family: monospace"}  # fmt: skip
 # Wider than so many em: what a phone shows at full size, a little smaller, or much smaller.
 _WIDTHS = {31: " widest", 25: " wider", 20: " wide"}
-Formula = tuple[str, bool]  # its TeX, and whether it stands on a line of its own
+Formula = str  # its <math>, as KaTeX wrote it
 
 
 def mark(body: Tag) -> None:
-    """Give the formulas in captions, which stand there as `$…$`, the form of those in the text."""
-    for caption in body.select(".tex2jax_process"):
-        for text in caption.find_all(string=_IN_TEXT):
-            if text.parent.css.closest(".math"):
-                continue
-            html = _IN_TEXT.sub(lambda m: f'<span class="math">\\({m[1] or m[2]}\\)</span>',
-                                text.output_ready("minimal"))  # fmt: skip
-            text.replace_with(BeautifulSoup(html, "html.parser", multi_valued_attributes=None))
+    """Leave of each formula its MathML, as a text that nothing changes until it is `put`."""
+    for holder in body.select(".math"):
+        holder.string = holder.math.decode(formatter="minimal")
 
 
 def found(body: Tag) -> list[tuple[Tag, Formula]]:
-    """The formulas of a page, each with the element that holds it."""
-    return [(each, _formula(each)) for each in body.select(".math")]
-
-
-def _formula(holder: Tag) -> Formula:
-    text = holder.get_text().strip()
-    opening, tex, closing = text[:2], text[2:-2].strip(), text[-2:]
-    if (opening, closing) not in {("\\(", "\\)"), ("\\[", "\\]")}:
-        raise ValueError(f"a formula stands between \\( \\) or \\[ \\], got {text[:60]!r}")
-    return tex, opening == "\\["
+    """The formulas of a marked page, each with the element that holds it."""
+    return [(each, each.get_text()) for each in body.select(".math")]
 
 
 def mathml(formulas: set[Formula], browser: Browser) -> dict[Formula, tuple[str, float]]:
-    """The MathML of each, as the book's own MathJax writes it, and how wide it is, in em.
-
-    Raises:
-        ValueError: for TeX that MathJax does not understand.
-    """
+    """The MathML of each as it stands in the EPUB, and how wide it is, in em."""
     ordered = sorted(formulas)
+    tidied = [_tidy(text) for text in ordered]
     page = browser.new_page()
-    page.add_init_script("""window.MathJax = {
-      loader: {load: ["input/tex", "a11y/assistive-mml"]}, startup: {typeset: false},
-      tex: {packages: {"[-]": ["noundefined"]}}};""")
-    page.goto((MATHJAX / "README.md").as_uri())  # a page from where it may load its parts
-    page.add_script_tag(url=(MATHJAX / "startup.js").as_uri())
-    written = page.evaluate(
-        """async formulas => {
-          await MathJax.startup.promise;
-          const all = [];
-          for (const [tex, display] of formulas)
-            all.push(await MathJax.tex2mmlPromise(tex, {display}));
-          return all;
-        }""",
-        ordered,
-    )
     page.add_style_tag(path=Path(__file__).parent / "style.css")
-    tidied = [_tidy(text, tex) for text, (tex, _) in zip(written, ordered, strict=True)]
     widths = page.evaluate(
         """all => {
           const holders = all.map(math => {
@@ -94,34 +57,32 @@ def mathml(formulas: set[Formula], browser: Browser) -> dict[Formula, tuple[str,
 
 
 def put(holders: list[tuple[Tag, Formula]], written: dict[Formula, tuple[str, float]]) -> None:
-    """Put the MathML where the TeX stood; what is too wide for a phone says so."""
+    """Put the MathML alone in its place; what is too wide for a phone says so."""
     for holder, formula in holders:
         text, width = written[formula]
         math = BeautifulSoup(text, "html.parser")
         size = next((name for limit, name in _WIDTHS.items() if width > limit), "")
-        if formula[1] or size:
-            holder.attrs = {"class": ("formula" if formula[1] else "long") + size}
+        display = holder.name == "div"
+        if display or size:
+            holder.attrs = {"class": ("formula" if display else "long") + size}
             holder.clear()
             holder.append(math)
         else:
             holder.replace_with(math)
 
 
-def _tidy(text: str, tex: str) -> str:
+def _tidy(text: str) -> str:
     root = ET.fromstring(text)
-    if root.find(f".//{_NS}merror") is not None:
-        raise ValueError(f"MathJax does not understand {tex!r}")
+    formula, tex = root.find(f"{_NS}semantics")
+    root[:] = [formula]
     for element in root.iter():
         _space_after_names(element)
         element.text = (element.text or "").strip() if len(element) == 0 else None
         element.tail = None
-        for name in [name for name in element.attrib if name.startswith("data-")]:
-            del element.attrib[name]
         _variant(element)
         if element.tag == f"{_NS}mtable":
             _columns(element)
-    words = re.sub(r"\s*\\(begin|end)\{split\}\s*", "", tex)
-    root.set("alttext", " ".join(words.split()))
+    root.set("alttext", " ".join(tex.text.split()))
     ET.register_namespace("", MATHML)
     return ET.tostring(root, "unicode", short_empty_elements=False)
 

@@ -33,7 +33,7 @@ _OPENING = re.compile(
     re.DOTALL,
 )
 _STAR = r"\*"  # set with numbers of one's own
-# Formulas are few and short here: in plain letters, so that the page need not load MathJax.
+# Formulas are few and short here: in plain letters, so that the page needs no fonts for them.
 _LETTERS = {r"\sqrt{d_k}": "√d_k", r"\hat y": "ŷ", r"^\top": "ᵀ", r"-\log_2": "−log₂"}
 _LETTERS |= {r"\mid": "|", r"\,": " ", " - ": " − "}
 _LINK = re.compile(r"\]\((?=[\w-]+\.ipynb|#)")

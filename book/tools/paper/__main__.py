@@ -27,14 +27,14 @@ TEXT_WIDTH = 646  # CSS pixels, what paper.css leaves of the page between its ma
 # A formula that is wider than the page is set smaller; what else is too wide is told.
 FIT = """width => {
   const article = e => e.closest(".p-page").getBoundingClientRect();
-  for (const formula of document.querySelectorAll("mjx-container")) {
-    const inner = formula.querySelector("mjx-math").getBoundingClientRect();
-    const room = formula.parentElement.getBoundingClientRect();
-    const right = Math.min(room.right, article(formula).right);
-    if (inner.right > right + 1 && inner.width > (right - room.left) * 0.95)
-      formula.style.fontSize = 97 * (right - room.left) / inner.width + "%";
+  for (const formula of document.querySelectorAll("div.math")) {
+    const parts = [...formula.querySelectorAll(".katex-base")].map(e => e.getBoundingClientRect());
+    const left = Math.min(...parts.map(e => e.left)), right = Math.max(...parts.map(e => e.right));
+    const room = formula.getBoundingClientRect();
+    const most = Math.min(room.right, article(formula).right) - room.left;
+    if (right - left > most) formula.style.fontSize = 97 * most / (right - left) + "%";
   }
-  return [...document.querySelectorAll(".p-page *")].filter(e => !e.closest("mjx-assistive-mml")
+  return [...document.querySelectorAll(".p-page *")].filter(e => !e.closest(".katex-mathml")
     && !e.matches("svg *") && e.getBoundingClientRect().right > article(e).right + 2).map(e =>
       e.closest(".p-page").id + ": " + e.outerHTML.slice(0, 100).replace(/\\s+/g, " "));
 }"""
@@ -49,7 +49,7 @@ def print_pdf(browser: Browser, text: str, out: Path) -> list[str]:
         page.set_default_timeout(900_000)
         page.emulate_media(media="print")
         page.goto(source.as_uri())
-        page.evaluate("MathJax.startup.promise.then(() => document.fonts.ready).then(() => 1)")
+        page.evaluate("document.fonts.ready.then(() => 1)")
         wide = page.evaluate(FIT, TEXT_WIDTH)
         page.pdf(path=out, prefer_css_page_size=True, outline=True, tagged=True)
         return wide

@@ -49,14 +49,12 @@ class Document:
         """The whole document. pages: as far as they are known from an earlier print."""
         chapter = next(leaf.path for leaf in self.leaves if leaf.path.startswith("chapters/"))
         head = BeautifulSoup((SITE / chapter).read_text("utf8"), "html.parser").head
-        for tag in head.select("link[href], script[src]"):
-            name = "href" if tag.name == "link" else "src"
-            path = (SITE / chapter).parent / tag[name].split("?")[0]
-            tag[name] = path.resolve().as_uri()
-        linked = [str(tag) for tag in head.select("link[rel=stylesheet], script")
-                  if tag.name == "link" or "mathjax" in str(tag).lower()]  # fmt: skip
+        linked = head.select("link[rel=stylesheet]")
+        for tag in linked:
+            path = (SITE / chapter).parent / tag["href"].split("?")[0]
+            tag["href"] = path.resolve().as_uri()
         text = f"""<!DOCTYPE html><html lang="en" data-theme="light"><head><meta charset="utf-8">
-<title>{html.escape(self.imprint.whole)}</title>{"".join(linked)}
+<title>{html.escape(self.imprint.whole)}</title>{"".join(map(str, linked))}
 <style>{"".join(self.styles)}</style><style>{STYLE}{self._heads()}</style></head>
 <body><main class="bd-content">{self._front()}
 <section class="p-plain"><h1 class="p-title">Contents</h1>{self._contents()}</section>

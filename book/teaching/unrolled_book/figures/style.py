@@ -134,7 +134,7 @@ def label(drawing: str, alt: str) -> str:
 
 
 def figcaption(caption: str) -> str:
-    """A caption as HTML, empty when there is none; the class asks MathJax to look inside."""
+    """A caption as HTML, empty when there is none; the class says where formulas stand."""
     if not isinstance(caption, str):
         raise TypeError(f"a caption is a text, got {caption!r}")
     if not caption:
