@@ -15,7 +15,7 @@ SAYS = "text => document.querySelector('.u-said[data-mine]').innerText.includes(
 
 
 @pytest.fixture(scope="module")
-def page(browser, plain):
+def page(browser, address):
     """A chapter in a browser that has asked for nothing of Python yet; `page.asked` lists it."""
     context = browser.new_context(**VIEWS["desktop"])
     context.set_default_timeout(PATIENCE)
@@ -23,7 +23,7 @@ def page(browser, plain):
     page = context.new_page()
     page.asked = []
     page.on("request", lambda request: page.asked.append(request.url))
-    page.goto(f"{plain}/{CHAPTER}", wait_until="load")
+    page.goto(f"{address}/{CHAPTER}", wait_until="load")
     page.wait_for_selector(".u-try button")
     yield page
     context.close()
@@ -148,7 +148,9 @@ def test_a_listing_is_accessible_and_fits(page):
     show(page, "desktop")
 
 
-def test_on_paper_without_a_script_and_from_a_folder_stands_the_listing_alone(browser, page, plain):
+def test_on_paper_without_a_script_and_from_a_folder_stands_the_listing_alone(
+    browser, page, address
+):
     first(page)
     page.emulate_media(media="print")
     cell = page.locator("div.cell.tag_try").first
@@ -157,10 +159,10 @@ def test_on_paper_without_a_script_and_from_a_folder_stands_the_listing_alone(br
     assert cell.locator("div.cell_output").is_visible()
     page.emulate_media(media="screen")
     folder = f"{(SITE / CHAPTER).as_uri()}"
-    for address, script in ((f"{plain}/{CHAPTER}", False), (folder, True)):
+    for where, script in ((f"{address}/{CHAPTER}", False), (folder, True)):
         context = browser.new_context(java_script_enabled=script)
         other = context.new_page()
-        other.goto(address, wait_until="load")
+        other.goto(where, wait_until="load")
         assert other.locator("div.cell.tag_try").count() > 1
         assert other.locator(".u-try").count() == 0
         context.close()
