@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 import yaml
-from conftest import PATIENCE, ROOT, SITE, Plain, base, pages, served, show
+from conftest import PATIENCE, ROOT, SITE, Quiet, base, pages, served, show
 from PIL import Image
 from playwright.sync_api import expect
 
@@ -218,14 +218,14 @@ def test_the_page_for_a_wrong_address_is_whole_at_any_depth(lost, tab, address):
     expect(tab).to_have_url(f"{address}/index.html", timeout=PATIENCE)
 
 
-class AtTheRoot(Plain):
+class AtTheRoot(Quiet):
     """Serves the book at /, whatever address it was built for."""
 
     def translate_path(self, path: str) -> str:
         return super().translate_path(base() + path.removeprefix("/"))
 
 
-class InAFolder(Plain):
+class InAFolder(Quiet):
     """Serves the book in another folder than it was built for."""
 
     def translate_path(self, path: str) -> str:
@@ -244,7 +244,7 @@ def test_the_page_for_a_wrong_address_is_styled_where_the_book_was_not_built_for
     host, home, lost, browser
 ):
     """At a port of its own, in a folder, from a disk: the page finds the book."""
-    with served(host or Plain) as address:
+    with served(host or Quiet) as address:
         root = home if host is None else address.removesuffix(base().rstrip("/")) + home
         page = browser.new_page()
         page.set_default_timeout(PATIENCE)

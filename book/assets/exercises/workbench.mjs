@@ -54,6 +54,7 @@ const make = (tag, name = "", words = "") => {
 
 function field(label, control, parent) {
   const box = make("label", "u-field");
+  control.setAttribute("aria-label", label);
   box.append(make("span", "", label), control);
   parent.append(box);
   return control;
