@@ -174,7 +174,7 @@ def short_ladder() -> str:
     )
     said = verdict(rows, record.load("c20_longer")["metrics"]["rows"])
     return f"""<figure class="u-rungs"><ol class="u-bars">{bars}</ol><figcaption>{said}
-(<a href="chapters/20_transformer_lm.html#against-the-lstm">chapter 20</a>).
+(<a href="chapters/20_transformer_lm.html#the-plays-at-equal-time-or-at-equal-text">chapter 20</a>).
 <a href="book/ladder.html">The whole ladder</a></figcaption></figure>"""
 
 
