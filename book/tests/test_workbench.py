@@ -140,6 +140,10 @@ def test_nothing_is_loaded_before_train_is_pressed(opened):
     asked = page.evaluate("performance.getEntriesByType('resource').map(e => e.name)")
     assert not [name for name in asked if "/live/" in name]
     assert page.get_by_label("Model").input_value() == "bigram"
+    page.wait_for_function(
+        "document.querySelector('.u-bench-form').getBoundingClientRect().top >= 0"
+    )
+    assert page.locator(GO).bounding_box()["y"] < 700  # the form is seen, not its model's lines
 
 
 def test_a_reader_trains_changes_the_rate_undoes_and_compares(opened):
@@ -172,6 +176,22 @@ def test_a_reader_trains_changes_the_rate_undoes_and_compares(opened):
     )
     page.evaluate(AXE.read_text("utf8"))
     assert page.evaluate("axe.run('.u-workbench').then(r => r.violations.map(v => v.id))") == []
+
+
+def test_a_run_goes_on_with_its_rate_while_another_is_typed(opened):
+    page = opened()
+    page.locator(GO).press("Enter")
+    wait_for(page, "step ", ".u-bench-live")
+    rate = page.get_by_label("Learning rate")
+    rate.fill("")
+    rate.press("Tab")
+    wait_for(page, "must be a number above 0")
+    assert rate.get_attribute("aria-invalid") == "true"
+    assert page.locator(GO).inner_text() == "Pause"
+    rate.fill("0.1")
+    rate.press("Tab")
+    wait_for(page, "rate 0.03, then 0.1", ".u-bench-runs")
+    assert rate.get_attribute("aria-invalid") == "false"
 
 
 def test_what_cannot_be_trained_is_said_in_a_sentence(opened):

@@ -13,11 +13,12 @@ const PIECE = 0.2; // seconds of one piece of training: so soon does Pause act
 let python = null;
 let answer = null; // what waits for the worker's word
 let turn = Promise.resolve(); // requests are made one after the other
-let text = null; // {key, name, vocab, nGrams}
+let text = null; // {key, line, nGrams}
 let run = null; // the run that can be trained on
 const runs = []; // all that are drawn, the last one is `run`
 let state = "still"; // or "training", or "ending": the last piece of work is being done
 let letters = 0;
+let lr = 0; // the learning rate, which a run takes at its next step
 
 // ---- Python ------------------------------------------------------------------------------------
 
@@ -37,8 +38,9 @@ function hear({ share, answered, error }) {
   if (error) {
     python?.terminate();
     python = text = null;
-    answer?.fail(new Error(`Python has ended: ${error}. Train begins a new run.`));
+    state = "still";
     forget();
+    answer?.fail(new Error(`Python has ended: ${error}. Train begins a new run.`));
   } else if (answered?.error) answer.fail(new Error(answered.error));
   else if (answered) answer.done(answered);
 }
@@ -53,9 +55,9 @@ const make = (tag, name = "", words = "") => {
 };
 
 function field(label, control, parent) {
-  const box = make("label", "u-field");
-  control.setAttribute("aria-label", label);
-  box.append(make("span", "", label), control);
+  const box = make("div", "u-field");
+  control.id = `u-${label.toLowerCase().replace(/\W/g, "-")}`;
+  box.append(Object.assign(make("label", "", label), { htmlFor: control.id }), control);
   parent.append(box);
   return control;
 }
@@ -141,11 +143,12 @@ async function takeText() {
   if (text?.key === wanted) return;
   if (texts.value === OWN && own.value.length < told.shortest)
     throw new Error(`Your text has ${own.value.length.toLocaleString("en")} characters; it needs ${told.shortest.toLocaleString("en")}.`);
-  const name = texts.selectedOptions[0].textContent.trim();
-  const sizes = await ask(texts.value === OWN ? { do: "read", text: own.value } : { do: "read", corpus: texts.value });
-  text = { key: wanted, name: texts.value === OWN ? "your text" : name, nGrams: [], ...sizes };
+  const { line: shown } = await ask(texts.value === OWN ? { do: "read", text: own.value } : { do: "read", corpus: texts.value });
   say("Counting n-grams …");
-  for (const order of told.orders) text.nGrams.push(await ask({ do: "n_gram", order }));
+  const nGrams = [];
+  for (const order of told.orders) nGrams.push(await ask({ do: "n_gram", order }));
+  text = { key: wanted, line: shown, nGrams };
+  forget(); // what was scored on another text is no longer drawn
 }
 
 async function begin() {
@@ -154,36 +157,37 @@ async function begin() {
   await takeText();
   say("Making the model …");
   const counted = await ask({ do: "begin", ...settings });
-  runs.splice(0, Infinity, ...runs.filter((one) => one.text === text.key).slice(1 - MOST_RUNS));
+  if (runs.length === MOST_RUNS) runs.shift();
   const letter = String.fromCharCode(65 + (letters++ % 26));
-  run = { key: wanted, text: text.key, letter, settings, ...counted, losses: [], scores: [], marks: [], n: 0, seconds: 0, done: 0 };
-  runs.push(run);
+  run = { key: wanted, letter, settings, ...counted, losses: [], scores: [], marks: [], n: 0, seconds: 0, done: 0 };
   line.value ||= text.line;
   await score();
+  runs.push(run);
+  show();
 }
 
 async function train() {
   state = "training";
   renew();
   try {
-    rateNow();
+    lr = rateNow();
     if (changed()) await begin();
     if (run.broken) throw new Error("This run is broken. Undo, and try a smaller rate.");
     let [spent, last] = [0, 0];
     while (state === "training") {
-      const lr = rateNow();
-      if (lr !== rates().at(-1)) {
-        await ask({ do: "mark" }); // where the rate changes, one may come back to
-        run.marks.push({ n: run.n, lr });
+      const now = lr;
+      if (now !== rates().at(-1)) {
+        const { left } = await ask({ do: "mark" }); // where the rate changes, one may come back to
+        run.marks = [...run.marks, { n: run.n, lr: now }].slice(-left);
       }
       const from = performance.now();
-      const { steps, n, broken } = await ask({ do: "step", lr, seconds: PIECE });
+      const { steps, n, broken } = await ask({ do: "step", lr: now, seconds: PIECE });
       const took = (performance.now() - from) / 1000;
       [run.done, run.seconds, spent] = [run.done + n - run.n, run.seconds + took, spent + took];
       run.n = n;
       run.losses.push(...steps);
       run.broken = broken;
-      if (broken) throw new Error(`After ${n} steps the loss is no number any more: the rate of ${lr} is too large. Undo, and try a smaller one.`);
+      if (broken) throw new Error(`After ${n} steps the loss is no number any more: the rate of ${now} is too large. Undo, and try a smaller one.`);
       live.textContent = `step ${n} · ${steps.at(-1)[1].toFixed(2)} bits per byte on the last batch · gradient ${steps.at(-1)[2].toFixed(2)} · ${speed()} characters a second`;
       if (spent > 6 * last) {
         last = await score();
@@ -206,9 +210,9 @@ function refuse({ message }) {
 }
 
 function rateNow() {
-  const lr = Number(rate.value.replace(",", "."));
-  if (!(lr > 0 && lr <= 100)) throw new Error(`The learning rate must be a number above 0 and up to 100, got ${JSON.stringify(rate.value)}.`);
-  return lr;
+  const given = Number(rate.value.replace(",", "."));
+  if (!(given > 0 && given <= 100)) throw new Error(`The learning rate must be a number above 0 and up to 100, got ${JSON.stringify(rate.value)}.`);
+  return given;
 }
 
 function pause() {
@@ -264,9 +268,9 @@ async function busy(work) {
 }
 
 function forget() {
-  state = "still";
   run = null;
   runs.length = 0;
+  for (const shown of [picture, table]) shown.replaceChildren();
 }
 
 // ---- what is seen ------------------------------------------------------------------------------
@@ -285,7 +289,7 @@ function summary(one) {
 function show() {
   renew();
   if (!runs.length) return;
-  const lines = text ? text.nGrams.map((gram) => ({ at: gram.bits, label: `${gram.order}-gram` })) : [];
+  const lines = text.nGrams.map((gram) => ({ at: gram.bits, label: `${gram.order}-gram` }));
   const ladder = texts.value === told.ladder.text ? told.ladder.rows.map(([label, at]) => ({ at, label, faint: true })) : [];
   const drawn = runs.map((one) => {
     const each = one.settings.batch * one.settings.window;
@@ -305,7 +309,7 @@ function listed() {
     const { batch, window, optimizer } = one.settings;
     const settings = `${batch} × ${window} characters, ${optimizer}, rate ${one.marks.map(({ lr }) => lr).join(", then ")}`;
     const flops = one.flops ? `${(one.flops / 1e6).toFixed(1)} million` : "none: it looks up";
-    for (const words of [title(one), one.n, bits(one.scores.at(-1)?.[1] ?? NaN), one.parameters.toLocaleString("en"), flops, settings]) row.insertCell().textContent = words;
+    for (const words of [title(one), one.n, bits(one.scores.at(-1)[1]), one.parameters.toLocaleString("en"), flops, settings]) row.insertCell().textContent = words;
   }
   return made;
 }
@@ -322,7 +326,7 @@ async function look() {
   );
   const before = Math.max(0, parts.selectedIndex);
   parts.replaceChildren(...options.map(([name]) => new Option(name)));
-  parts.closest("label").hidden = !options.length;
+  parts.parentNode.hidden = !options.length;
   parts.selectedIndex = Math.min(before, options.length - 1);
   const guesses = seen.next.map(([character, p]) => `${JSON.stringify(character)} ${p.toFixed(2)}`).join(", ");
   inside.replaceChildren(make("p", "", `Next, after ${JSON.stringify(seen.line.at(-1))}: ${guesses}.`));
@@ -337,16 +341,18 @@ looking.addEventListener("toggle", lookAgain);
 line.addEventListener("change", lookAgain);
 parts.addEventListener("change", lookAgain);
 
-/** The rate with which the chosen model and optimiser begin well. */
+/** A rate to begin with: for Adam the recorded one. */
 function usualRate() {
-  const { lr } = told.models[models.value];
-  rate.value = optimizer.value === "adam" ? lr : optimizer.value === "sgd" ? 1 : 0.1;
+  rate.value = { adam: told.models[models.value].lr, sgd: 1, momentum: 0.1 }[optimizer.value];
 }
 
 /** The model that a chapter's link names: workbench.html#lstm. */
 function fromAddress() {
   const name = decodeURIComponent(location.hash.slice(1));
-  if (told.models[name]) models.value = name;
+  if (told.models[name]) {
+    models.value = name;
+    root.scrollIntoView(); // and not the lines below that have this name
+  }
   usualRate();
   renew();
 }
@@ -359,12 +365,13 @@ form.addEventListener("change", ({ target }) => {
   if (target === models || target === optimizer) usualRate();
   renew();
 });
-rate.addEventListener("input", () => {
+rate.addEventListener("change", () => {
   try {
-    rateNow();
-    rate.removeAttribute("aria-invalid");
-  } catch {
-    rate.setAttribute("aria-invalid", "true");
+    lr = rateNow();
+    rate.ariaInvalid = "false";
+  } catch (error) {
+    rate.ariaInvalid = "true"; // a run goes on with the rate it has
+    refuse(error);
   }
 });
 own.addEventListener("input", () => {

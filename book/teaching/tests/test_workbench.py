@@ -158,12 +158,14 @@ def test_operations_are_those_that_the_library_counts(text):
 
 def test_what_can_be_looked_at_is_what_the_model_computes(text):
     line = "It was a bright"
-    (first, second) = Run(text, Settings(model="two-layer-gpt", width=WIDTH)).look(line)
+    ids = text.tokenizer.encode(line)
+    (first, second), p = Run(text, Settings(model="two-layer-gpt", width=WIDTH)).look(ids)
+    assert abs(p.sum() - 1) < 1e-12
     assert first["name"] == "layer 0"
     assert second["values"].shape == (4, len(line), len(line))
     assert np.allclose(second["values"].sum(-1), 1)
     assert (np.triu(second["values"], 1) == 0).all()
-    gates = Run(text, Settings(model="lstm", width=WIDTH)).look(line)
+    gates, _ = Run(text, Settings(model="lstm", width=WIDTH)).look(ids)
     assert [g["name"] for g in gates] == ["input gate", "forget gate", "output gate"]
     assert all(g["values"].shape == (len(line), WIDTH) for g in gates)
     assert gates[1]["values"].mean() > 0.6 > gates[0]["values"].mean()  # a bias of 1 keeps it open
@@ -199,7 +201,7 @@ def test_the_page_asks_and_is_answered():
     steps = ask(do="step", lr=0.03, seconds=0)["steps"]
     assert [n for n, _, _ in steps] == [1]
     assert abs(steps[0][1] - math.log2(page.BENCH.text.vocab_size)) < 0.05
-    assert ask(do="mark") == {"n": 1}
+    assert ask(do="mark") == {"n": 1, "left": 1}
     ask(do="step", lr=0.03, seconds=0)
     score = ask(do="score", first=True)
     while "bits" not in score:
@@ -213,6 +215,18 @@ def test_the_page_asks_and_is_answered():
     seen = ask(do="look", line="Mary")
     assert seen["line"] == "Mary"
     assert 0 < sum(p for _, p in seen["next"]) <= 1
+
+
+def test_states_are_kept_up_to_a_number_and_a_run_keeps_its_own_text():
+    ask(do="read", corpus="names")
+    ask(do="begin", model="bigram", batch=4, window=8)
+    assert [ask(do="mark")["left"] for _ in range(page.KEPT + 2)][-2:] == [page.KEPT] * 2
+    before = page.BENCH.run.bits()
+    ask(do="read", text="ä b\n" * SHORTEST)  # another text has been read, and no run begun on it
+    score = ask(do="score", first=True)
+    while "bits" not in score:
+        score = ask(do="score", first=False)
+    assert abs(score["bits"] - before) < 1e-12
 
 
 def test_a_run_that_breaks_says_so():

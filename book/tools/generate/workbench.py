@@ -32,9 +32,11 @@ TRY = {
 def section(model: str) -> str:
     """A model's heading, which links name, and its lines."""
     stem, what, question = TRY[model]
-    chapter = f"[chapter {stem.partition('_')[0].lstrip('0')}](../chapters/{stem}.ipynb)"
+    chapter = f" ([chapter {stem.partition('_')[0].lstrip('0')}](../chapters/{stem}.ipynb))"
+    if not (ROOT / "chapters" / f"{stem}.ipynb").exists():  # dropped, in a derived course
+        chapter = ""
     title = MODELS[model].title
-    return f"### {title[0].upper()}{title[1:]}\n\n{what[:-1]} ({chapter}). {question}\n"
+    return f"### {title[0].upper()}{title[1:]}\n\n{what[:-1]}{chapter}. {question}\n"
 
 
 def reached(rows: dict) -> str:

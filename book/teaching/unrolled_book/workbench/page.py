@@ -74,7 +74,7 @@ class Bench:
                 loss, norm = self.run.step(lr)
             if not (math.isfinite(loss) and math.isfinite(norm)):
                 return {"steps": done, "n": self.run.n_steps, "broken": True}
-            bits = loss / math.log(2) / self.text.bytes_per_character
+            bits = loss / math.log(2) / self.run.text.bytes_per_character
             done.append([self.run.n_steps, bits, norm])
         return {"steps": done, "n": self.run.n_steps}
 
@@ -84,7 +84,7 @@ class Bench:
             self.scoring, self.bits = self.run.scores(), 0.0
         some = next(self.scoring, None)
         if some is None:
-            return {"bits": self.bits / self.text.n_bytes, "n": self.run.n_steps}
+            return {"bits": self.bits / self.run.text.n_bytes, "n": self.run.n_steps}
         self.bits += some
         return {}
 
@@ -100,21 +100,20 @@ class Bench:
         return {"text": written, "done": True}
 
     def look(self, *, line: str) -> dict[str, Any]:
-        """What the model computes on a line, rounded; and the three likeliest next characters."""
-        ids = self.text.tokenizer.encode(line[:LINE])[-self.run.settings.window :]
+        """What the model computes on a line, rounded; and the five likeliest next characters."""
+        ids = self.run.text.tokenizer.encode(line[:LINE])[-self.run.settings.window :]
         if not len(ids):
             raise ValueError("there is no character in this line; write some")
-        z = self.run.logits(ids[None])[0, -1]
-        p = np.exp(z - z.max())
-        p /= p.sum()
-        likeliest = [[self.text.tokenizer.decode([i]), float(p[i])] for i in (-p).argsort()[:5]]
-        seen = [{**s, "values": s["values"].round(3).tolist()} for s in self.run.look(line[:LINE])]
-        return {"line": self.text.tokenizer.decode(ids), "seen": seen, "next": likeliest}
+        seen, p = self.run.look(ids)
+        decode = self.run.text.tokenizer.decode
+        rounded = [{**s, "values": s["values"].round(3).tolist()} for s in seen]
+        likeliest = [[decode([i]), float(p[i])] for i in (-p).argsort()[:5]]
+        return {"line": decode(ids), "seen": rounded, "next": likeliest}
 
     def mark(self) -> dict[str, Any]:
         """Keep the state as it is now, for `undo`."""
         self.before = [*self.before[-KEPT + 1 :], self.run.snapshot()]
-        return {"n": self.run.n_steps}
+        return {"n": self.run.n_steps, "left": len(self.before)}
 
     def undo(self) -> dict[str, Any]:
         """Go back to the last state that was kept."""

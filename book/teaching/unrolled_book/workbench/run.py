@@ -53,7 +53,7 @@ class Text:
     """A text in characters, its last tenth held out.
 
     The vocabulary is that of the whole text, so that every held-out character has a probability.
-    Raises ValueError for a text of fewer than SHORTEST characters, or of a single one.
+    Raises ValueError for a text of fewer than SHORTEST characters.
     """
 
     def __init__(self, text: str):
@@ -172,12 +172,13 @@ class Run:
             ids.append(int((z + rng.gumbel(size=z.size)).argmax()))
             yield self.text.tokenizer.decode(ids[-1:])
 
-    def look(self, line: str) -> list[dict[str, Any]]:
-        """What the model computes on a line: attention (H, T, T), or gates, states (T, width)."""
-        ids = self.text.tokenizer.encode(line)[None, -self.settings.window :]
+    def look(self, ids: np.ndarray) -> tuple[list[dict[str, Any]], np.ndarray]:
+        """What the model computes on a line's ids (T,): attention (H, T, T), or gates and states
+        (T, width); and the probabilities (V,) of the next character.
+        """
         seen: list[dict[str, Any]] = []
-        self.logits(ids, seen)
-        return [{"name": s["name"], "values": s["values"][0]} for s in seen]
+        z = self.logits(ids[None], seen)[0, -1]
+        return [{**s, "values": s["values"][0]} for s in seen], ag.softmax(Tensor(z)).value
 
     def flops(self) -> int:
         """Multiplications and additions in the products of one step, as the engine makes them."""
