@@ -104,7 +104,8 @@ def opened(browser, address):
         page.wait_for_selector(".u-bench-form")
         page.get_by_label("Text", exact=True).select_option("names")
         for label, n in (("Width", 16), ("Window", 16), ("Batch", 4)):
-            page.get_by_label(label).select_option(str(n))
+            if model != "n-gram":  # which has none of them
+                page.get_by_label(label).select_option(str(n))
         return page
 
     yield go
@@ -192,6 +193,21 @@ def test_a_run_goes_on_with_its_rate_while_another_is_typed(opened):
     rate.press("Tab")
     wait_for(page, "rate 0.03, then 0.1", ".u-bench-runs")
     assert rate.get_attribute("aria-invalid") == "false"
+
+
+def test_n_grams_are_counted_on_the_same_text_and_write(opened):
+    page = opened(model="n-gram")
+    assert page.locator(GO).inner_text() == "Count"
+    assert not page.get_by_label("Learning rate").is_visible()
+    page.locator(GO).press("Enter")
+    wait_for(page, "Counted. Best on held-out text is the")
+    here = Text(bench.shipped("names"))
+    rows = page.locator(".u-bench-grams tbody tr").all()
+    told = [row.locator("td").all_inner_texts() for row in rows]
+    assert [row[1] for row in told] == [f"{here.n_gram(order):.2f}" for order in range(1, 6)]
+    assert all(len(row[3]) > 40 for row in told)
+    page.get_by_label("Model").select_option("bigram")
+    assert page.locator(GO).inner_text() == "Train"
 
 
 def test_what_cannot_be_trained_is_said_in_a_sentence(opened):

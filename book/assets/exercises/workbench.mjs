@@ -7,6 +7,7 @@ const told = JSON.parse(document.getElementById("u-live").textContent);
 const base = new URL(told.base, location.href).href;
 const root = document.getElementById("u-workbench");
 const OWN = "own";
+const COUNTED = "n-gram"; // the model that is not trained
 const MOST_RUNS = 4; // curves in one drawing
 const PIECE = 0.2; // seconds of one piece of training: so soon does Pause act
 
@@ -78,7 +79,7 @@ function button(label, parent, act) {
 
 const form = make("div", "u-bench-form");
 const texts = choice("Text", [...told.texts, [OWN, "your own text …"]], told.texts[0][0], form);
-const models = choice("Model", Object.entries(told.models).map(([name, { title }]) => [name, title]), "two-layer-gpt", form);
+const models = choice("Model", [[COUNTED, "n-grams, counted"], ...Object.entries(told.models).map(([name, { title }]) => [name, title])], "two-layer-gpt", form);
 const sizes = Object.fromEntries(
   Object.entries(told.sizes).map(([name, { label, options, first }]) => [name, choice(label, options.map((n) => [n, n]), first, form)]),
 );
@@ -90,7 +91,7 @@ own.placeholder = `Paste at least ${told.shortest.toLocaleString("en")} characte
 own.hidden = true;
 
 const bar = make("div", "u-bar");
-const go = button("Train", bar, () => (state === "training" ? pause() : train()));
+const go = button("Train", bar, () => (state === "training" ? pause() : counting() ? busy(count) : train()));
 go.classList.add("u-go");
 const undo = button("Undo", bar, goBack);
 const write = button("Write", bar, () => busy(() => sample(120)));
@@ -100,6 +101,7 @@ const status = make("p", "u-bench-status");
 status.setAttribute("role", "status");
 const picture = make("div", "u-bench-chart");
 const table = Object.assign(make("div", "u-bench-runs"), { tabIndex: 0, role: "region", ariaLabel: "Runs" });
+const grams = Object.assign(make("div", "u-bench-runs u-bench-grams"), { tabIndex: 0, role: "region", ariaLabel: "N-grams" });
 const written = make("pre", "u-bench-written");
 const looking = make("details", "u-bench-look");
 looking.append(make("summary", "", "Look inside"));
@@ -110,7 +112,7 @@ const inside = make("div");
 const within = make("div", "u-bench-within");
 within.append(line.parentNode, parts.parentNode, inside);
 looking.append(within);
-root.replaceChildren(form, own, bar, status, live, picture, table, written, looking);
+root.replaceChildren(form, own, bar, status, live, picture, table, grams, written, looking);
 
 function chosen() {
   const given = { model: models.value, optimizer: optimizer.value };
@@ -119,12 +121,14 @@ function chosen() {
 }
 
 const key = () => JSON.stringify([texts.value, texts.value === OWN ? own.value : "", chosen()]);
+const counting = () => models.value === COUNTED && state !== "training";
 const changed = () => !run || run.key !== key();
 const rates = () => run.marks.map(({ lr }) => lr);
 
 function renew() {
   own.hidden = texts.value !== OWN;
-  go.textContent = state !== "still" ? "Pause" : changed() ? (run ? "Train a new run" : "Train") : "Continue";
+  for (const control of [...Object.values(sizes), optimizer, rate]) control.parentNode.hidden = counting();
+  go.textContent = state !== "still" ? "Pause" : counting() ? "Count" : changed() ? (run ? "Train a new run" : "Train") : "Continue";
   go.disabled = state === "ending";
   undo.disabled = state !== "still" || changed() || !(run.marks.length > 1 || run.broken);
   write.disabled = state !== "still" || !run || run.broken;
@@ -149,6 +153,20 @@ async function takeText() {
   for (const order of told.orders) nGrams.push(await ask({ do: "n_gram", order }));
   text = { key: wanted, line: shown, nGrams };
   forget(); // what was scored on another text is no longer drawn
+}
+
+/** Count n-grams of each order, and let each write. */
+async function count() {
+  if (!python) say("Loading Python …");
+  await takeText();
+  const rows = [];
+  for (const { order, bits: now, parameters } of text.nGrams) {
+    const { text: writes } = await ask({ do: "n_gram_sample", order });
+    rows.push([`${order}-gram`, bits(now), parameters.toLocaleString("en"), writes]);
+  }
+  grams.replaceChildren(grown(["Model", "Bits per byte", "Stored numbers", "Writes"], rows));
+  const best = text.nGrams.reduce((a, b) => (b.bits < a.bits ? b : a));
+  say(`Counted. Best on held-out text is the ${best.order}-gram: ${bits(best.bits)} bits per byte.`);
 }
 
 async function begin() {
@@ -270,7 +288,7 @@ async function busy(work) {
 function forget() {
   run = null;
   runs.length = 0;
-  for (const shown of [picture, table]) shown.replaceChildren();
+  for (const shown of [picture, table, grams]) shown.replaceChildren();
 }
 
 // ---- what is seen ------------------------------------------------------------------------------
@@ -300,18 +318,27 @@ function show() {
   table.replaceChildren(listed());
 }
 
-function listed() {
+/** A table of words. */
+function grown(heads, rows) {
   const made = make("table");
   const head = made.createTHead().insertRow();
-  for (const words of ["Run", "Steps", "Bits per byte", "Learned numbers", "Operations a step", "Settings"]) head.append(make("th", "", words));
-  for (const one of runs) {
-    const row = made.createTBody().insertRow();
+  for (const words of heads) head.append(make("th", "", words));
+  const body = made.createTBody();
+  for (const row of rows) {
+    const line = body.insertRow();
+    for (const words of row) line.insertCell().textContent = words;
+  }
+  return made;
+}
+
+function listed() {
+  const rows = runs.map((one) => {
     const { batch, window, optimizer } = one.settings;
     const settings = `${batch} × ${window} characters, ${optimizer}, rate ${one.marks.map(({ lr }) => lr).join(", then ")}`;
     const flops = one.flops ? `${(one.flops / 1e6).toFixed(1)} million` : "none: it looks up";
-    for (const words of [title(one), one.n, bits(one.scores.at(-1)[1]), one.parameters.toLocaleString("en"), flops, settings]) row.insertCell().textContent = words;
-  }
-  return made;
+    return [title(one), one.n, bits(one.scores.at(-1)[1]), one.parameters.toLocaleString("en"), flops, settings];
+  });
+  return grown(["Run", "Steps", "Bits per byte", "Learned numbers", "Operations a step", "Settings"], rows);
 }
 
 async function look() {
@@ -343,13 +370,13 @@ parts.addEventListener("change", lookAgain);
 
 /** A rate to begin with: for Adam the recorded one. */
 function usualRate() {
-  rate.value = { adam: told.models[models.value].lr, sgd: 1, momentum: 0.1 }[optimizer.value];
+  rate.value = { adam: told.models[models.value]?.lr, sgd: 1, momentum: 0.1 }[optimizer.value];
 }
 
 /** The model that a chapter's link names: workbench.html#lstm. */
 function fromAddress() {
   const name = decodeURIComponent(location.hash.slice(1));
-  if (told.models[name]) {
+  if (told.models[name] || name === COUNTED) {
     models.value = name;
     root.scrollIntoView(); // and not the lines below that have this name
   }

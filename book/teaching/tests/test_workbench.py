@@ -195,6 +195,7 @@ def test_the_page_asks_and_is_answered():
     assert "read, n_gram" in ask(do="train")["error"]
     assert ask(do="read", corpus="names")["characters"] > SHORTEST
     assert ask(do="n_gram", order=2)["bits"] < ask(do="n_gram", order=1)["bits"]
+    assert len(ask(do="n_gram_sample", order=2, n=30)["text"]) == 30
     sizes = ask(do="begin", model="bigram", batch=8)
     assert sizes["parameters"] == page.BENCH.text.vocab_size**2
     assert "above 0" in ask(do="step", lr=0)["error"]

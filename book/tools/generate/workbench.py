@@ -12,6 +12,8 @@ TARGET = ROOT / "book" / "workbench.md"
 BEGIN, END = "<!-- workbench:begin -->", "<!-- workbench:end -->"
 # Of each model: its chapter, what it is, what to try.
 TRY = {
+    "n-gram": ("02b_smoothing", "Each order from one to five, counted and smoothed.",
+               "At which order does a longer context stop helping on your own text?"),
     "bigram": ("07b_gradients", "A row of logits for each character, and nothing else.",
                "Does a softmax that is trained end where counting begins?"),
     "feed-forward": ("08_neural_lm", "The last eight characters side by side, and a hidden layer.",
@@ -35,7 +37,7 @@ def section(model: str) -> str:
     chapter = f" ([chapter {stem.partition('_')[0].lstrip('0')}](../chapters/{stem}.ipynb))"
     if not (ROOT / "chapters" / f"{stem}.ipynb").exists():  # dropped, in a derived course
         chapter = ""
-    title = MODELS[model].title
+    title = MODELS[model].title if model in MODELS else model
     return f"### {title[0].upper()}{title[1:]}\n\n{what[:-1]}{chapter}. {question}\n"
 
 
@@ -79,5 +81,5 @@ def page() -> str:
     text = TARGET.read_text("utf8")
     head, rest = text.split(BEGIN)
     tail = rest.split(END)[1]
-    sections = "\n".join(section(model) for model in MODELS)
+    sections = "\n".join(map(section, TRY))
     return f"{head}{BEGIN}\n{intro}\n{reached(rows)}\n{sections}{END}{tail}"

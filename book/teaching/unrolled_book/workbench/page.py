@@ -54,7 +54,14 @@ class Bench:
 
     def n_gram(self, *, order: int) -> dict[str, Any]:
         """Count an n-gram model on the text."""
-        return {"order": order, "bits": self.text.n_gram(order)}
+        counts = self.text.counted(order).n_parameters
+        return {"order": order, "bits": self.text.n_gram(order), "parameters": counts}
+
+    def n_gram_sample(self, *, order: int, n: int = 80) -> dict[str, Any]:
+        """Characters that an n-gram model writes after the beginning of a line."""
+        model, rng = self.text.counted(order), np.random.default_rng(order)
+        ids = model.sample(rng, n, self.text.start)
+        return {"text": self.text.tokenizer.decode(ids)}
 
     def begin(self, **settings: Any) -> dict[str, Any]:
         """A fresh model."""
@@ -132,7 +139,18 @@ def rows_by_rows(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 if sys.platform == "emscripten":
     autograd.product = rows_by_rows
 BENCH = Bench()
-DOES = ("read", "n_gram", "begin", "step", "score", "sample", "look", "mark", "undo")
+DOES = (
+    "read",
+    "n_gram",
+    "n_gram_sample",
+    "begin",
+    "step",
+    "score",
+    "sample",
+    "look",
+    "mark",
+    "undo",
+)
 
 
 def handle(request: str) -> str:

@@ -68,14 +68,22 @@ class Text:
         self.n_bytes = len(text[cut : cut + HELD_OUT].encode())
         self.vocab_size = self.tokenizer.vocab_size
         self.length = len(text)
+        self.start = self.tokenizer.encode("\n" if "\n" in text else text[0])
         self.bytes_per_character = len(text.encode()) / len(text)
+        self._counted: dict[int, NGram] = {}
+
+    def counted(self, order: int) -> NGram:
+        """The Kneser–Ney model of this order."""
+        if order not in self._counted:
+            fitted = NGram.fit([self.train], order, self.vocab_size, "kneser-ney")
+            self._counted[order] = fitted
+        return self._counted[order]
 
     def n_gram(self, order: int) -> float:
-        """Bits per byte, on the held-out characters, of the Kneser–Ney model of this order."""
-        model = NGram.fit([self.train], order, self.vocab_size, "kneser-ney")
+        """Bits per byte, on the held-out characters, of the n-gram model of this order."""
         ids = np.concatenate([self.before, self.held_out])
         contexts = np.lib.stride_tricks.sliding_window_view(ids[:-1], max(order - 1, 1))
-        log_p = model.log_probs(contexts[-len(self.held_out) :], self.held_out)
+        log_p = self.counted(order).log_probs(contexts[-len(self.held_out) :], self.held_out)
         return -float(log_p.sum()) / math.log(2) / self.n_bytes
 
 
@@ -163,10 +171,10 @@ class Run:
         """Bits per byte of the held-out characters."""
         return sum(self.scores()) / self.text.n_bytes
 
-    def sample(self, n: int, *, prompt: str = "\n", temperature: float = 1.0) -> Iterator[str]:
-        """Characters that the model writes after the prompt, one after the other."""
+    def sample(self, n: int, *, temperature: float = 1.0) -> Iterator[str]:
+        """Characters that the model writes after the beginning of a line, one after the other."""
         rng = np.random.default_rng((self.settings.seed, self.n_steps))
-        ids = list(self.text.tokenizer.encode(prompt)) or [0]
+        ids = list(self.text.start)
         for _ in range(n):
             z = self.logits(np.array([ids[-self.settings.window :]]))[0, -1] / temperature
             ids.append(int((z + rng.gumbel(size=z.size)).argmax()))
