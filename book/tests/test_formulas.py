@@ -25,6 +25,15 @@ def test_a_page_asks_for_the_style_of_formulas_if_it_has_some(name):
     )
 
 
+@pytest.mark.parametrize("name", pages())
+def test_every_script_and_fraction_has_its_parts(name):
+    """Firefox calls a formula invalid where one has a part too many, or too few."""
+    counts = {2: "msub, msup, mfrac, mover, munder, mroot", 3: "msubsup, munderover"}
+    for n, tags in counts.items():
+        for tag in soup(name).select(tags):
+            assert len(tag.find_all(recursive=False)) == n, f"{tag}"
+
+
 def test_what_sets_formulas_does_not_travel_with_the_pages():
     assert [path.name for path in (SITE / "_static" / "katex").glob("*.js")] == ["copy-tex.min.js"]
 
