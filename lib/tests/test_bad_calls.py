@@ -299,7 +299,7 @@ PARTS = """
     NeuralLMCache RecurrentCache Seq2SeqCache SelectiveState Quantised CountLevel Layout Report
     Batch Hypotheses Evaluation Mode History FitResult DivergedError Speculation LayerCache KVCache
     BatchIterator to_device Trainer Processes LostError Reader check_* stop_ids in_mode recording
-    launch method_for device enter shard to_jsonable combine as_ids begin_fit settings_of
+    validation_loss launch method_for device enter shard to_jsonable combine as_ids begin_fit settings_of
     Cell MinimalGatedCell hidden detach select project update initial_state new_* Embedded make_*
     initialise copy_block load_* load read* save* try_writing lecture all_sentences analogy_pairs
     names vocabulary nf4_levels adapters unmerge remove_lora routings gather reshape backward
