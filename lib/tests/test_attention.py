@@ -1,7 +1,5 @@
 """Scaled dot-product attention against torch, numpy, cases by hand and finite differences."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The engine against torch, finite differences and cases worked by hand."""
 
-from __future__ import annotations
-
 import inspect
 import re
 

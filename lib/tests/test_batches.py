@@ -1,7 +1,5 @@
 """Windows of a text, and padding."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Byte-level byte-pair encoding, beside a naive trainer, tokenizers, and GPT-2's own encoder."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time

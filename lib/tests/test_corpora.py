@@ -1,7 +1,5 @@
 """The shipped texts: what they hold, what they must not hold, and that damage is noticed."""
 
-from __future__ import annotations
-
 import bz2
 import inspect
 import re

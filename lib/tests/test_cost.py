@@ -1,7 +1,5 @@
 """How many numbers a model holds: by formulas, by hand, and as published files have them."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from unrolled.accounting.cost import MODELS, cache_bytes, parameters

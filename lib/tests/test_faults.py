@@ -3,8 +3,6 @@
 Killed writers are in test_checkpoint.py, killed processes in test_distributed.py.
 """
 
-from __future__ import annotations
-
 import bz2
 import json
 import os

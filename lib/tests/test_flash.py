@@ -1,7 +1,5 @@
 """Attention in blocks gives what plain attention gives, and never holds the scores."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from comparing import close, with_gradients

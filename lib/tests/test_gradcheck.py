@@ -1,7 +1,5 @@
 """Finite differences against derivatives known by hand and by torch."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Multi-head attention against torch's module and loops over heads; its cache against itself."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Norms and feed-forward layers against torch, plain formulas and finite differences."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Masks: who may attend to whom, by hand, by loops, and by what they must have in common."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import given, settings

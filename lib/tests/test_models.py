@@ -1,7 +1,5 @@
 """What every model of the library must do, whatever is inside: one suite over all of them."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import math

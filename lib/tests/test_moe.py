@@ -1,7 +1,5 @@
 """Mixtures of experts against loops, transformers' Mixtral, and balance worked by hand."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The feed-forward language model: equation 1, its context, and how it is trained and scored."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Four-bit weights against the published table, scipy's quantiles and counts of bits."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from comparing import close

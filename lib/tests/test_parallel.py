@@ -1,7 +1,5 @@
 """Blocks whose sub-layers stand side by side: by hand, and as a published model computes them."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from comparing import close, passes_gradcheck, randomised, up_to

@@ -1,7 +1,5 @@
 """Positions: their formulas by hand, the tables of `transformers`, and what each is made for."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

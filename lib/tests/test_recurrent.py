@@ -1,7 +1,5 @@
 """Recurrent cells and stacks against torch, numpy loops, finite differences and cases by hand."""
 
-from __future__ import annotations
-
 import copy
 import math
 import operator

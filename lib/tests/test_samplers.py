@@ -1,7 +1,5 @@
 """Filters and penalties: the plain loop, the library transformers, ties, and cases by hand."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Beam search and best-first search find what enumeration finds; beam search is transformers'."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Recurrent translators: their attention by other libraries, and the whole as a plain loop."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """Skip-gram with negative sampling: loss, gradient, pairs, draws, and its known optimum."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

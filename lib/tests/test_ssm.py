@@ -1,7 +1,5 @@
 """Selective state spaces against scipy, the library `transformers`, loops and closed forms."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The selective language model is transformers' Mamba; `test_models` has what all models do."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from comparing import close, randomised

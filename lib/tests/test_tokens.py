@@ -3,8 +3,6 @@
 Of WordPiece the criterion is worked by hand, and the longest match is that of tokenizers.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Transformers against torch's layers and by their parts; `test_models` has what all models do."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import FrozenInstanceError, asdict, fields
 

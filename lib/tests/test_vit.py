@@ -1,7 +1,5 @@
 """The Vision Transformer against convolutions, published sizes and the library `transformers`."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from comparing import close, randomised, with_gradients

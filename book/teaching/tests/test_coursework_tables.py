@@ -1,7 +1,5 @@
 """The tables that teachers save: rosters, times and points, as Excel writes them, too."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

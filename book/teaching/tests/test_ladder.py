@@ -1,7 +1,5 @@
 """The ladder's evaluation: every token once, whatever the windows, for every kind of model."""
 
-from __future__ import annotations
-
 import importlib
 from dataclasses import replace
 from itertools import pairwise

@@ -216,6 +216,7 @@ class FitResult:
 
     @property
     def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the fit before its last step."""
         return len(self.history.step) < self.n_steps
 
     @property
