@@ -103,13 +103,6 @@ def test_random_batches_start_at_every_position_alike_as_the_seed_decides():
     assert not np.array_equal(draw(rng, 8000), draw(rng, 8000))
 
 
-def test_a_window_may_fill_the_text_exactly():
-    text, rng = np.arange(6), np.random.default_rng(0)
-    for x, y in (*ContiguousBatches(text, batch_size=1, seq_len=5),
-                 random_batch(rng, text, batch_size=1, seq_len=5)):  # fmt: skip
-        assert (x.tolist(), y.tolist()) == ([[0, 1, 2, 3, 4]], [[1, 2, 3, 4, 5]])
-
-
 @modest
 @given(
     st.lists(st.lists(st.integers(0, 9), max_size=7), min_size=1, max_size=6), st.integers(-1, 10)

@@ -66,20 +66,6 @@ def test_published_weights_hold_so_many_numbers(name):
         assert layer / (12 * config.d_model**2) == pytest.approx(1, abs=1e-3)
 
 
-def test_a_case_for_the_hand():
-    config = preset("gpt2", vocab_size=5, d_model=4, n_layers=2, n_heads=2, context_length=3)
-    assert parameters(config) == {
-        "embedding": 5 * 4,
-        "position": 3 * 4,
-        "attention": 2 * (4 * (4 * 4) + 4 * 4),
-        "cross_attention": 0,
-        "feed_forward": 2 * (2 * 4 * 16 + 16 + 4),
-        "norms": (2 * 2 + 1) * 2 * 4,
-        "head": 0,
-        "total": 20 + 12 + 160 + 296 + 40,
-    }
-
-
 @pytest.mark.parametrize(
     ("V", "n_words", "m", "h", "has_direct"), [(7, 1, 2, 3, True), (5, 3, 11, 2, False)]
 )

@@ -11,14 +11,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from unrolled.models.gradcheck import gradcheck, numerical_jacobian
 
 
-def test_by_hand_the_jacobian_of_two_numbers():
-    def f(x):
-        return np.array([x[0] * x[1], np.sin(x[0]), 3.0])
-
-    J = numerical_jacobian(f, np.array([2.0, 5.0]))
-    assert_allclose(J, [[5, 2], [np.cos(2), 0], [0, 0]], atol=1e-8)
-
-
 @given(st.integers(0, 2**32 - 1), st.sampled_from([(), (5,), (2, 3)]), st.sampled_from([(), (7,)]))
 @settings(max_examples=20, deadline=None)
 def test_shape_is_out_then_in_and_values_are_torchs(seed, shape_in, shape_out):

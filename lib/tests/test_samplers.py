@@ -12,7 +12,6 @@ from unrolled.generation.samplers import (
     divide_by_temperature,
     min_p_filter,
     no_repeat_ngram_filter,
-    penalise_counts,
     penalise_repetition,
     token_counts,
     top_k_filter,
@@ -82,22 +81,6 @@ def test_a_mass_at_the_mark_is_not_below_it_whatever_the_rounding(dtype):
     for name in ("top_p", "typical_p"):  # a tail far below rounding is not cut by a mass of one
         logits = torch.tensor([0.0, -30.0, -50.0], dtype=dtype)
         assert keep(logits, **{name: 1.0}).isfinite().all()
-
-
-def test_the_repetition_penalty_depends_on_where_the_logits_lie_and_the_others_do_not():
-    """The probability of a seen token when a constant is added to all logits."""
-    logits, seen = torch.tensor([1.0, 1.0, 0.0]), torch.tensor([True, False, False])
-    found = [penalise_repetition(logits + c, seen, 1.3).softmax(0)[0].item() for c in (-5, 0, 5)]
-    worked = [(-4 * 1.3, -4, -5), (1 / 1.3, 1, 0), (6 / 1.3, 6, 5)]
-    expected = [math.exp(a) / sum(map(math.exp, (a, b, c))) for a, b, c in worked]
-    assert found == pytest.approx(expected)
-    assert max(found) > 1.5 * min(found)
-    shifted = [
-        penalise_counts(logits + c, 3 * seen, presence=0.5, frequency=0.25).softmax(0)
-        for c in (0, 5)
-    ]
-    close(*shifted)
-    close(shifted[0], torch.tensor([1 - 0.5 - 0.75, 1, 0]).softmax(0))
 
 
 def test_tokens_are_counted_where_the_mask_is_true():

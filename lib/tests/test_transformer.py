@@ -6,8 +6,6 @@ from dataclasses import FrozenInstanceError, asdict, fields
 import pytest
 import torch
 from comparing import close, passes_gradcheck, randomised, up_to, with_gradients
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import nn
 from torch._dynamo.testing import CompileCounter
 from torch.nn import functional as F
@@ -101,45 +99,6 @@ def test_gradients_of_a_block_agree_with_finite_differences(norm_first):
     block = randomised(Reading(c, causal=True, cross=True))
     inputs = torch.randn(1, 3, 4), torch.randn(1, 2, 4)
     assert passes_gradcheck(block, *inputs, fast_mode=True)
-
-
-@settings(max_examples=15, deadline=None)
-@given(
-    groups=st.integers(1, 2),
-    per_group=st.integers(1, 3),
-    half=st.integers(1, 3),
-    choices=st.fixed_dictionaries({
-        "position": st.sampled_from(POSITIONS),
-        "norm_first": st.booleans(),
-        "norm": st.sampled_from(["layer", "rms"]),
-        "activation": st.sampled_from(["relu", "gelu", "swiglu"]),
-        "window": st.sampled_from([None, 1, 3]),
-        "bias": st.booleans(),
-    }),
-    cut=st.integers(1, 6),
-    seed=st.integers(0, 99),
-)  # fmt: skip
-def test_any_model_is_causal_and_reads_in_pieces(groups, per_group, half, choices, cut, seed):
-    torch.manual_seed(seed)
-    sizes = {"n_heads": groups * per_group, "n_kv_heads": groups}
-    model = language_model(d_model=2 * half * groups * per_group, **sizes, **choices)
-    x = tokens(2, T)
-    logits, cache = model(x), model.new_cache()
-    assert logits.shape == (2, T, V)
-    pieces = [model(part, cache=cache) for part in x.tensor_split([cut], 1)]
-    close(torch.cat(pieces, 1), logits, 1e-9)
-    assert cache.length == T
-    other = x.clone()
-    other[:, cut:] = tokens(2, T - cut)
-    close(model(other)[:, :cut], logits[:, :cut], 0)
-
-
-def test_a_window_reaches_so_far_per_layer_and_no_further():
-    model = language_model(window=3, position="none", n_layers=2)
-    x = model.embed(tokens()).detach().requires_grad_()
-    (gradient,) = torch.autograd.grad(model.stack(x)[:, 6].sum(), x)
-    assert not gradient[:, :2].any()  # two layers look back twice two positions
-    assert gradient[:, 2:].any(-1).all()
 
 
 @pytest.mark.parametrize(
