@@ -47,27 +47,6 @@ def random_logits(seed, n, *, ties=False):
 # By hand
 
 
-def test_a_case_for_the_hand():
-    """Probabilities 0.5, 0.25, 0.125, 0.125: top-p counts the token that passes the mark."""
-    probs = [0.25, 0.125, 0.5, 0.125]
-    assert kept(probs, top_k=1) == [2]
-    assert kept(probs, top_k=3) == [0, 1, 2]  # of two equal ones the first
-    assert kept(probs, top_k=9) == kept(probs) == kept(probs, top_p=1) == [0, 1, 2, 3]
-    assert kept(probs, top_p=0.49) == kept(probs, top_p=1e-9) == [2]
-    assert kept(probs, top_p=0.51) == kept(probs, top_p=0.74) == [0, 2]
-    assert kept(probs, top_p=0.76) == [0, 1, 2]
-    # Of the two that top-k keeps, 2/3 and 1/3, the first is enough for 0.6.
-    assert kept(probs, top_k=2, top_p=0.6) == [2]
-    assert keep(torch.tensor(probs).log(), top_k=1).tolist() == [GONE, GONE, math.log(0.5), GONE]
-    assert kept(probs, min_p=0.5) == [0, 2]
-    assert kept(probs, min_p=0.51) == kept(probs, min_p=1) == [2]
-    assert kept(probs, min_p=0.25) == kept(probs, min_p=0) == [0, 1, 2, 3]
-    # The entropy is 1.75 bits, the surprisals are 2, 3, 1, 3: the second likeliest is nearest.
-    assert kept(probs, typical_p=0.25) == [0]
-    assert kept(probs, typical_p=0.26) == kept(probs, typical_p=0.75) == [0, 2]
-    assert kept(probs, typical_p=0.76) == [0, 1, 2]
-
-
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_a_mass_at_the_mark_is_not_below_it_whatever_the_rounding(dtype):
     """0.6 + 0.3 is 0.8999… in floats, and softmax of logarithms rounds as well."""
