@@ -9,8 +9,6 @@ from comparing import close, randomised, up_to
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
-from torch.nn import functional as F
-from unrolled.generation.search import beam_search
 from unrolled.models.seq2seq import QUERIES, SCORES, MemoryAttention, Seq2Seq
 
 VS, VT, D, H, B, S, T = 13, 11, 5, 6, 3, 7, 4
@@ -162,20 +160,6 @@ def test_a_source_is_read_once():
 def test_with_one_direction_the_decoder_begins_in_the_encoders_last_output():
     memory, c = model("dot", bidirectional=False).encode(SOURCE, MASK)
     close(c[0], memory[torch.arange(B), MASK.sum(1) - 1])
-
-
-@pytest.mark.parametrize(("score", "query"), [(None, "current"), ("additive", "previous")])
-def test_beam_search_finds_the_likeliest_text_of_all(score, query):
-    ours, start = model(score, query), torch.ones(B, 1, dtype=torch.int64)
-    found = beam_search(ours, start, 2, n_beams=VT, source=SOURCE, source_mask=MASK)
-    texts = torch.cartesian_prod(*[torch.arange(VT)] * 2)
-    inputs = F.pad(texts[:, :1], (1, 0), value=1)
-    for b in range(B):
-        source, mask = (x[b : b + 1].expand(len(texts), -1) for x in (SOURCE, MASK))
-        log_probs = ours(source, inputs, mask).log_softmax(-1)
-        sums = log_probs.gather(2, texts[..., None]).sum((1, 2))
-        assert found.tokens[b, 0, 1:].tolist() == texts[sums.argmax()].tolist()
-        assert found.scores[b, 0].item() == pytest.approx(sums.max().item(), abs=1e-12)
 
 
 def asked(Q, M, mask=None):

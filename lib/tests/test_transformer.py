@@ -88,6 +88,14 @@ def test_a_block_is_torchs_encoder_layer(norm_first, activation, bias, masked, d
     close(got, with_gradients(lambda x: theirs(x, **given), x))
 
 
+def test_a_window_reaches_so_far_per_layer_and_no_further():
+    model = language_model(window=3, position="none", n_layers=2)
+    x = model.embed(tokens()).detach().requires_grad_()
+    (gradient,) = torch.autograd.grad(model.stack(x)[:, 6].sum(), x)
+    assert not gradient[:, :2].any()  # two layers look back twice two positions
+    assert gradient[:, 2:].any(-1).all()
+
+
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
