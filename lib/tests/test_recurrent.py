@@ -6,7 +6,7 @@ import operator
 
 import pytest
 import torch
-from comparing import close, randomised, up_to
+from comparing import close, passes_gradcheck, randomised, up_to
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -101,6 +101,12 @@ def test_a_step_and_its_gates_are_the_formulas_line_per_gate(kind):
     one = tuple(s[1, 4] for s in tensors(state))
     got = cell.step(x[1, 4], one if cell.n_states > 1 else one[0])
     close(hidden(got), hidden(expected)[1, 4], 1e-14)
+
+
+@every_kind
+def test_gradients_of_a_stack_agree_with_finite_differences(kind):
+    stack = new_stack(kind, 2, 3, n_layers=2, bidirectional=True)
+    assert passes_gradcheck(stack, torch.randn(2, 3, 2), f=lambda y: y[0], fast_mode=True)
 
 
 @pytest.mark.parametrize(

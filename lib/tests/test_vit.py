@@ -86,6 +86,7 @@ def test_logits_and_gradients_are_those_of_transformers(transformers, device):
     got = with_gradients(lambda x: ours(x), x)
     assert got[0].shape == (B, CLASSES)
     close(got, with_gradients(lambda x: theirs(x).logits, x), 1e-11)
+    assert torch.autograd.grad(ours(x).sum(), ours.class_token)[0].all()
 
 
 def test_vit_b16_has_as_many_parameters_as_published():
