@@ -80,6 +80,11 @@ def test_outputs_and_gradients_are_those_of_transformers(transformers, kind, dev
     ours, theirs = ours.to(device), theirs.to(device)
     x = torch.randn(B, T, D).to(device).requires_grad_()
     close(with_gradients(lambda x: ours(x)[0], x), with_gradients(lambda x: theirs(x), x), 1e-11)
+    (ours(x)[0].square().sum() + theirs(x).square().sum()).backward()
+    got = ours.log_decay, ours.skip, ours.step_proj.bias, ours.x_proj.weight, ours.conv.weight
+    mixer = theirs.x_proj.weight, theirs.conv1d.weight
+    expected = theirs.A_log, theirs.D, theirs.dt_proj.bias, *mixer
+    close([p.grad for p in got], [p.grad for p in expected], 1e-10)
 
 
 @pytest.mark.parametrize("width", [1, 2, 5])
