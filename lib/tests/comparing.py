@@ -1,7 +1,5 @@
 """How the tests compare: outputs, gradients, and both with finite differences."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.testing import assert_close

@@ -1,7 +1,5 @@
 """What test modules share: devices, seeds, number types, and the library they compare with."""
 
-from __future__ import annotations
-
 import signal
 
 import pytest

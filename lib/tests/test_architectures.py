@@ -1,7 +1,5 @@
 """Published models: each comes out to the printed digits or says why not, and each runs tiny."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import FrozenInstanceError, fields, replace
 

@@ -5,8 +5,6 @@ comes back is clear (an error of ours that names the argument or what was given)
 error) or taken; what is taken must be listed as legitimate.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import dis
@@ -299,12 +297,12 @@ PARTS = """
     NeuralLMCache RecurrentCache Seq2SeqCache SelectiveState Quantised CountLevel Layout Report
     Batch Hypotheses Evaluation Mode History FitResult DivergedError Speculation LayerCache KVCache
     BatchIterator to_device Trainer Processes LostError Reader check_* stop_ids in_mode recording
-    launch method_for device enter shard to_jsonable combine as_ids begin_fit settings_of
-    Cell MinimalGatedCell hidden detach select project update initial_state new_* Embedded make_*
-    initialise copy_block load_* load read* save* try_writing lecture all_sentences analogy_pairs
-    names vocabulary nf4_levels adapters unmerge remove_lora routings gather reshape backward
-    add sub mul div exp log tanh relu sigmoid power sum broadcast_to log_softmax elementwise
-    transpose stack softmax standardize gelu
+    validation_loss launch method_for device enter shard to_jsonable combine as_ids begin_fit
+    settings_of Cell MinimalGatedCell hidden detach select project update initial_state new_*
+    Embedded make_* initialise copy_block load_* load read* save* try_writing lecture all_sentences
+    analogy_pairs names vocabulary nf4_levels adapters unmerge remove_lora routings gather reshape
+    backward add sub mul div exp log tanh relu sigmoid power sum broadcast_to log_softmax
+    elementwise transpose stack softmax standardize gelu
     topological_order followers context_rows ngram_* concatenate states
     encode logits forward fork detach draw probs penalise uses_bf16 to_dict replace as_torch
     reward_loss bucket route quantised of_block source cast_for_products

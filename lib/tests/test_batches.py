@@ -1,7 +1,5 @@
 """Windows of a text, and padding."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -103,13 +101,6 @@ def test_random_batches_start_at_every_position_alike_as_the_seed_decides():
     assert not np.array_equal(inputs, draw(np.random.default_rng(3), 8000)[0])
     rng = np.random.default_rng(2)
     assert not np.array_equal(draw(rng, 8000), draw(rng, 8000))
-
-
-def test_a_window_may_fill_the_text_exactly():
-    text, rng = np.arange(6), np.random.default_rng(0)
-    for x, y in (*ContiguousBatches(text, batch_size=1, seq_len=5),
-                 random_batch(rng, text, batch_size=1, seq_len=5)):  # fmt: skip
-        assert (x.tolist(), y.tolist()) == ([[0, 1, 2, 3, 4]], [[1, 2, 3, 4, 5]])
 
 
 @modest

@@ -1,7 +1,5 @@
 """Byte-level byte-pair encoding, beside a naive trainer, tokenizers, and GPT-2's own encoder."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time
@@ -125,19 +123,6 @@ def trained_in_rust(text: str, vocab_size: int, **options) -> tokenizers.Tokeniz
     )
     theirs.train_from_iterator([text], trainer)
     return theirs
-
-
-def test_merges_by_hand_go_to_the_greater_of_equal_pairs():
-    def merges(n_merges, **pieces):
-        learnt = learn_merges({p.encode(): n for p, n in pieces.items()}, n_merges)
-        return [b" ".join(pair).decode() for pair in learnt]
-
-    assert merges(12, low=5, lower=2, widest=3, newest=6) == [  # of Sennrich and of CS336
-        "s t", "e st", "o w", "l ow", "w est", "n e",
-        "ne west", "w i", "wi d", "wid est", "low e", "lowe r",
-    ]  # fmt: skip
-    # ab and abc stand before d equally often; abc is the greater, though ab is its beginning
-    assert merges(4, abd=2, ab=8, abc=6, abcd=2) == ["a b", "ab c", "abc d", "ab d"]
 
 
 @settings(max_examples=200, deadline=None)

@@ -1,7 +1,5 @@
 """Checkpoints: whole or not at all, the same bits again, and nothing in a file is run."""
 
-from __future__ import annotations
-
 import io
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Two processes train as one, and what happens when one of them is killed."""
 
-from __future__ import annotations
-
 import atexit
 import json
 import multiprocessing

@@ -1,7 +1,5 @@
 """Metrics by hand, over any batches and windows, and the averages that are easy to get wrong."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tokenisers and models in files: what is saved comes back, and other files are refused."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The loop, step for step against loops written by hand; and how it ends when things go wrong."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import os

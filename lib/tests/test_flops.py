@@ -1,7 +1,5 @@
 """Floating-point operations: what torch counts on a model without memory, and cases by hand."""
 
-from __future__ import annotations
-
 import functools
 
 import pytest

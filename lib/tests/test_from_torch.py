@@ -1,7 +1,5 @@
 """torch.nn.Transformer's weights in our encoder–decoder: outputs and gradients are torch's."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from comparing import close, up_to

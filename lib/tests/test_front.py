@@ -1,7 +1,5 @@
 """The names most looked for, quick to import, and the page that shows how they are used."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import pkgutil

@@ -1,7 +1,5 @@
 """What is drawn follows the exact probabilities, and a cache changes no token."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from functools import partial

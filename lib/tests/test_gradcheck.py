@@ -1,7 +1,5 @@
 """Finite differences against derivatives known by hand and by torch."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np
@@ -11,14 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from unrolled.models.gradcheck import gradcheck, numerical_jacobian
-
-
-def test_by_hand_the_jacobian_of_two_numbers():
-    def f(x):
-        return np.array([x[0] * x[1], np.sin(x[0]), 3.0])
-
-    J = numerical_jacobian(f, np.array([2.0, 5.0]))
-    assert_allclose(J, [[5, 2], [np.cos(2), 0], [0, 0]], atol=1e-8)
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from([(), (5,), (2, 3)]), st.sampled_from([(), (7,)]))

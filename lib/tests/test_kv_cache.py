@@ -1,7 +1,5 @@
 """Caches of keys and values: forks that do not touch each other, gradients, and how they grow."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from comparing import close, up_to

@@ -1,7 +1,5 @@
 """Low-rank adapters against their formula, full matrices and the models they are put onto."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

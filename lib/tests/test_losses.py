@@ -1,7 +1,5 @@
 """From batches to losses: what becomes of a batch; one loss at a time, in chunks, compiled."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 

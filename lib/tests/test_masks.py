@@ -1,12 +1,9 @@
 """Masks: who may attend to whom, by hand, by loops, and by what they must have in common."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import nn
 from unrolled.models.masks import causal_mask, combine, padding_mask, prefix_mask, window_mask
 
 sizes = st.integers(1, 7).flatmap(lambda T: st.tuples(st.just(T), st.integers(T, 11)))
@@ -25,11 +22,6 @@ def test_masks_by_hand():
     assert torch.equal(prefix_mask(4, 3), drawn("xxx.", "xxx.", "xxx.", "xxxx"))
     real = torch.tensor([[True, True, False], [True, True, True]])
     assert torch.equal(padding_mask(real), real.reshape(2, 1, 1, 3))
-
-
-def test_the_causal_mask_is_torchs_with_the_other_polarity():
-    theirs = nn.Transformer.generate_square_subsequent_mask(11)  # −∞ where it is forbidden
-    assert torch.equal(causal_mask(11), ~theirs.isinf())
 
 
 @settings(max_examples=20, deadline=None)

@@ -1,7 +1,5 @@
 """Bytes of training: what torch's optimisers hold, and what autograd saves for its way back."""
 
-from __future__ import annotations
-
 import functools
 
 import pytest

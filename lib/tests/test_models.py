@@ -1,7 +1,5 @@
 """What every model of the library must do, whatever is inside: one suite over all of them."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import math
@@ -249,7 +247,10 @@ def test_every_device_gives_the_same(make, device):
     close(torch.cat(pieces, 1), expected, 1e-10)
 
 
-@of({name: MODELS[name] for name in (*STATES, *NEURAL, "None current", "dot previous")})
+WITH_GRADIENTS = (*STATES, *NEURAL, "None current", "dot previous", "additive current")
+
+
+@of({name: MODELS[name] for name in (*WITH_GRADIENTS, "bilinear previous")})
 def test_gradients_agree_with_finite_differences(make):
     assert passes_gradcheck(made(make), TOKENS[:2, :3], fast_mode=True)
 

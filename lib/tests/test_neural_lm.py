@@ -1,13 +1,9 @@
 """The feed-forward language model: equation 1, its context, and how it is trained and scored."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
 from comparing import close, randomised
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import nn
 from unrolled.data.batches import ContiguousBatches
 from unrolled.generation.generate import generate
@@ -59,22 +55,6 @@ def test_logits_are_those_of_the_equation(options, device):
     assert isinstance(lm.project, nn.Linear) == needs_map
 
 
-def test_a_case_by_hand():
-    """C(0) = 1, C(1) = 2. The hidden unit is tanh(0) after the token 0, and tanh(1) after 0, 1."""
-    config = NeuralLMConfig(
-        vocab_size=2, context_length=2, embedding_dim=1, hidden_size=1, direct_connections=True
-    )
-    lm = NeuralLM(config)
-    values = {
-        "embedding.weight": [[1.0], [2.0]], "hidden_layer.weight": [[2.0, -1.0]],
-        "hidden_layer.bias": [-2.0], "head.weight": [[1.0], [-1.0]], "head.bias": [0.5, 0.0],
-        "direct.weight": [[1.0, 0.0], [0.0, 3.0]],
-    }  # fmt: skip
-    lm.load_state_dict({name: torch.tensor(value) for name, value in values.items()})
-    one = np.tanh(1)
-    close(lm(torch.tensor([[0, 1]])), torch.tensor([[[1.5, 0.0], [2.5 + one, 3 - one]]]))
-
-
 @pytest.mark.parametrize("n_words", [1, 2, 3, 5])
 @pytest.mark.parametrize("cut", [0, 1, 6])
 def test_an_output_reads_the_last_n_minus_1_tokens_and_no_other(n_words, cut):
@@ -88,14 +68,6 @@ def test_an_output_reads_the_last_n_minus_1_tokens_and_no_other(n_words, cut):
     pieces = [lm(piece, cache=cache) for piece in TOKENS.tensor_split([cut], 1)]
     assert cache.tokens.shape == (B, n_words - 1)
     close(torch.cat(pieces, 1), lm(TOKENS))
-
-
-def test_a_text_begins_as_if_tokens_with_embedding_zero_stood_before_it():
-    lm = model(direct_connections=True)
-    with torch.no_grad():
-        lm.embedding.weight[4] = 0
-    longer = torch.cat([torch.full((B, WORDS - 1), 4), TOKENS], 1)
-    close(lm(TOKENS), lm(longer)[:, WORDS - 1 :])
 
 
 @pytest.mark.parametrize("options", KINDS)
@@ -126,25 +98,3 @@ def test_it_is_trained_scored_and_continued_like_any_language_model(carry_state,
     expected = [[0, 1, 2, 1, 3, 0, 1, 2, 1], [1, 3, 0, 1, 2, 1, 3, 0, 1]]
     for cache in (False, True):
         assert generate(lm, prompt, 6, temperature=0, cache=cache).tolist() == expected
-
-
-def test_carried_state_joins_the_pieces_of_a_row():
-    """With it a row's loss is that of the row read at once; without, each piece begins anew."""
-    lm, config = model(), FitConfig(n_steps=1, lr=1e-9, carry_state=True, grad_accum_steps=3)
-    text = torch.randint(V, (1, 16), generator=torch.Generator().manual_seed(3))
-    batches = ContiguousBatches(text[0].numpy(), batch_size=1, seq_len=5)
-    result = fit(lm, batches, config, progress=False)
-    at_once = nn.functional.cross_entropy(lm(text[:, :-1]).flatten(0, 1), text[0, 1:])
-    assert result.history.train_loss[0] == pytest.approx(at_once.item(), rel=1e-5)
-
-
-@given(st.integers(1, 4), st.integers(4, 40), st.integers(0, 3))
-@settings(max_examples=15, deadline=None)
-def test_windows_that_overlap_by_the_context_score_like_one_pass(n_words, width, more):
-    lm = model(context_length=n_words)
-    text = TOKENS.flatten()
-    windows = {"context_length": width, "overlap": min(n_words - 1 + more, width - 1)}
-    result = evaluate(lm, text.numpy(), 26, start=3, **windows)
-    inputs = torch.cat([torch.tensor([3]), text[:-1]])
-    at_once = nn.functional.cross_entropy(lm(inputs[None])[0], text, reduction="sum")
-    assert result.nats == pytest.approx(at_once.item(), rel=1e-9)

@@ -1,7 +1,5 @@
 """n-gram models against nltk, against a slow reference, and against sums done by hand."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from itertools import product
 

@@ -1,7 +1,5 @@
 """n-gram models as ARPA files, read back by a plain reader of the format."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Positions: their formulas by hand, the tables of `transformers`, and what each is made for."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -52,14 +50,6 @@ def test_sinusoidal_positions_may_be_any_and_have_the_default_dtype():
     assert sinusoidal(3, 6).dtype == torch.float32
 
 
-def test_alibi_by_hand():
-    """Two heads have slopes 1/16 and 1/256; two queries at the end of three keys."""
-    expected = torch.tensor([[-1.0, 0, -1], [-2, -1, 0]])
-    close(alibi_bias(2, 2, 3), torch.stack([expected / 16, expected / 256]), 0)
-    # not a power of two: the slopes of four heads, then the first and third of eight
-    close(alibi_slopes(6), 2.0 ** -torch.tensor([2.0, 4, 6, 8, 1, 3]), 0)
-
-
 @pytest.mark.parametrize("n_heads", [1, 2, 3, 7, 8, 12, 112])
 def test_alibi_is_blooms_up_to_a_constant_per_query(transformers, n_heads):
     """BLOOM adds slope · j to key j: as good as −slope · (i − j) before a softmax over j ≤ i."""
@@ -92,20 +82,6 @@ def test_buckets_are_t5s(transformers, bidirectional, n_buckets, max_distance):
     buckets = bias.bucket(behind[1500:])
     assert (buckets.diff() >= 0).all()
     assert buckets[-1] == n_buckets // (1 + bidirectional) - 1
-
-
-@pytest.mark.parametrize(
-    ("n_buckets", "max_distance", "expected"),
-    [
-        # 4 exact; then 4 + ⌊4 · log(d/4) / log(4)⌋ up to 16: 4, 6, 8 and 12 begin one
-        (8, 16, {-3: 0, 0: 0, 1: 1, 3: 3, 4: 4, 5: 4, 6: 5, 7: 5, 8: 6, 11: 6, 12: 7, 99: 7}),
-        # 1 exact; then 1 + ⌊2 · log(d) / log(3)⌋: 1 begins one, 2 the last
-        (3, 3, {0: 0, 1: 1, 2: 2, 3: 2, 4: 2}),
-    ],
-)
-def test_buckets_by_hand(n_buckets, max_distance, expected):
-    bias = RelativeBias(1, n_buckets=n_buckets, max_distance=max_distance)
-    assert bias.bucket(torch.tensor(list(expected))).tolist() == list(expected.values())
 
 
 def test_the_bias_is_read_from_the_table_by_head_query_and_key(device):
@@ -145,16 +121,6 @@ def test_rotary_multiplies_complex_pairs_by_a_phase(layout, places, device):
         close(rotary(x), got, 0)
 
 
-def test_rotary_by_hand():
-    """K = 4, base 4: at position 1 the first pair turns by 1, the second by 1/2."""
-    x = torch.tensor([[9.0, 9, 9, 9], [1, 0, 0, 1]])
-    c, s, c2, s2 = math.cos(1), math.sin(1), math.cos(0.5), math.sin(0.5)
-    interleaved = Rotary(4, base=4.0, layout="interleaved")(x)
-    close(interleaved, torch.tensor([[9.0, 9, 9, 9], [c, s, -s2, c2]]), 1e-15)
-    half = Rotary(4, base=4.0)(x)  # pairs (0, 2) and (1, 3)
-    close(half, torch.tensor([[9.0, 9, 9, 9], [c, -s2, s, c2]]), 1e-15)
-
-
 def test_rotary_is_llamas(transformers):
     from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 
@@ -187,12 +153,6 @@ def test_a_position_beyond_the_context_is_refused():
         rotary(x, torch.arange(5, 10))
     with pytest.raises(ValueError, match="with T ≤ 9, got"):
         rotary(torch.randn(10, K))
-
-
-@layouts
-def test_gradients_of_a_rotation_agree_with_finite_differences(layout):
-    x = torch.randn(2, 3, 6, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda x: Rotary(6, layout=layout, rotary_dim=4)(x), x)
 
 
 @pytest.mark.parametrize(

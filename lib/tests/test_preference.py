@@ -1,7 +1,5 @@
 """Preferences: the losses against literal formulas, a known optimum, and small trainings."""
 
-from __future__ import annotations
-
 import copy
 import math
 

@@ -3,8 +3,6 @@
 Its models are made here from small random configurations; nothing is downloaded.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 from comparing import close, randomised, up_to

@@ -1,7 +1,5 @@
 """Recurrent cells and stacks against torch, numpy loops, finite differences and cases by hand."""
 
-from __future__ import annotations
-
 import copy
 import math
 import operator
@@ -109,18 +107,6 @@ def test_a_step_and_its_gates_are_the_formulas_line_per_gate(kind):
 def test_gradients_of_a_stack_agree_with_finite_differences(kind):
     stack = new_stack(kind, 2, 3, n_layers=2, bidirectional=True)
     assert passes_gradcheck(stack, torch.randn(2, 3, 2), f=lambda y: y[0], fast_mode=True)
-
-
-def test_minimal_gated_cell_by_hand():
-    """D = H = 1, weights such that z = σ(ln 3) = 3/4 and n = tanh(atanh 0.6) = 0.6."""
-    cell = MinimalGatedCell(1, 1)
-    cell.load_state_dict({
-        "weight_ih": torch.tensor([[math.log(3)], [0.0]]), "bias_ih": torch.zeros(2),
-        "weight_hh": torch.tensor([[0.0], [math.atanh(0.6) / 2]]), "bias_hh": torch.zeros(2),
-    })  # fmt: skip
-    x, h = torch.ones(1, 1), torch.full((1, 1), 2.0)
-    close(cell.gate_values(x, h), {"z": torch.tensor([[0.75]]), "n": torch.tensor([[0.6]])}, 1e-15)
-    close(cell.step(x, h), torch.tensor([[0.25 * 0.6 + 0.75 * 2]]), 1e-15)
 
 
 @pytest.mark.parametrize(

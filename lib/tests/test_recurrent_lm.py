@@ -1,7 +1,5 @@
 """The recurrent language model is torch's parts in a row; `test_models` has what all models do."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from comparing import close

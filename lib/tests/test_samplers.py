@@ -1,7 +1,5 @@
 """Filters and penalties: the plain loop, the library transformers, ties, and cases by hand."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -14,7 +12,6 @@ from unrolled.generation.samplers import (
     divide_by_temperature,
     min_p_filter,
     no_repeat_ngram_filter,
-    penalise_counts,
     penalise_repetition,
     token_counts,
     top_k_filter,
@@ -50,27 +47,6 @@ def random_logits(seed, n, *, ties=False):
 # By hand
 
 
-def test_a_case_for_the_hand():
-    """Probabilities 0.5, 0.25, 0.125, 0.125: top-p counts the token that passes the mark."""
-    probs = [0.25, 0.125, 0.5, 0.125]
-    assert kept(probs, top_k=1) == [2]
-    assert kept(probs, top_k=3) == [0, 1, 2]  # of two equal ones the first
-    assert kept(probs, top_k=9) == kept(probs) == kept(probs, top_p=1) == [0, 1, 2, 3]
-    assert kept(probs, top_p=0.49) == kept(probs, top_p=1e-9) == [2]
-    assert kept(probs, top_p=0.51) == kept(probs, top_p=0.74) == [0, 2]
-    assert kept(probs, top_p=0.76) == [0, 1, 2]
-    # Of the two that top-k keeps, 2/3 and 1/3, the first is enough for 0.6.
-    assert kept(probs, top_k=2, top_p=0.6) == [2]
-    assert keep(torch.tensor(probs).log(), top_k=1).tolist() == [GONE, GONE, math.log(0.5), GONE]
-    assert kept(probs, min_p=0.5) == [0, 2]
-    assert kept(probs, min_p=0.51) == kept(probs, min_p=1) == [2]
-    assert kept(probs, min_p=0.25) == kept(probs, min_p=0) == [0, 1, 2, 3]
-    # The entropy is 1.75 bits, the surprisals are 2, 3, 1, 3: the second likeliest is nearest.
-    assert kept(probs, typical_p=0.25) == [0]
-    assert kept(probs, typical_p=0.26) == kept(probs, typical_p=0.75) == [0, 2]
-    assert kept(probs, typical_p=0.76) == [0, 1, 2]
-
-
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_a_mass_at_the_mark_is_not_below_it_whatever_the_rounding(dtype):
     """0.6 + 0.3 is 0.8999… in floats, and softmax of logarithms rounds as well."""
@@ -84,22 +60,6 @@ def test_a_mass_at_the_mark_is_not_below_it_whatever_the_rounding(dtype):
     for name in ("top_p", "typical_p"):  # a tail far below rounding is not cut by a mass of one
         logits = torch.tensor([0.0, -30.0, -50.0], dtype=dtype)
         assert keep(logits, **{name: 1.0}).isfinite().all()
-
-
-def test_the_repetition_penalty_depends_on_where_the_logits_lie_and_the_others_do_not():
-    """The probability of a seen token when a constant is added to all logits."""
-    logits, seen = torch.tensor([1.0, 1.0, 0.0]), torch.tensor([True, False, False])
-    found = [penalise_repetition(logits + c, seen, 1.3).softmax(0)[0].item() for c in (-5, 0, 5)]
-    worked = [(-4 * 1.3, -4, -5), (1 / 1.3, 1, 0), (6 / 1.3, 6, 5)]
-    expected = [math.exp(a) / sum(map(math.exp, (a, b, c))) for a, b, c in worked]
-    assert found == pytest.approx(expected)
-    assert max(found) > 1.5 * min(found)
-    shifted = [
-        penalise_counts(logits + c, 3 * seen, presence=0.5, frequency=0.25).softmax(0)
-        for c in (0, 5)
-    ]
-    close(*shifted)
-    close(shifted[0], torch.tensor([1 - 0.5 - 0.75, 1, 0]).softmax(0))
 
 
 def test_tokens_are_counted_where_the_mask_is_true():

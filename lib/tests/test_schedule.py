@@ -1,7 +1,5 @@
 """Schedules by hand and over random lengths; the settings of a fit and what they refuse."""
 
-from __future__ import annotations
-
 import functools
 import math
 

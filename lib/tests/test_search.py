@@ -1,7 +1,5 @@
 """Beam search and best-first search find what enumeration finds; beam search is transformers'."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import defaultdict
@@ -65,25 +63,6 @@ class Fixed(nn.Module):
 
     def forward(self, tokens):
         return self.logits.expand(*tokens.shape, -1)
-
-
-def test_a_beam_search_for_the_hand():
-    """Greedy takes a and then finds nothing likely: 0.6 · 0.4; the best text begins with b."""
-    end = [0.0, 0.0, 1.0]
-    tree = {"": [0.6, 0.4, 0.0], "a": [0.4, 0.25, 0.35], "b": [0.9, 0.0, 0.1]}
-    model = Tree(tree | {x + y: end for x in "ab" for y in "ab"})
-    options = {"stop": 2, "cache": False}
-    one = beam_search(model, START_TEXT, 3, n_beams=1, **options)
-    assert one.tokens.tolist() == [[[0, 0, 0, 2]]]
-    assert one.scores.exp().tolist() == [[pytest.approx(0.24)]]
-    two = beam_search(model, START_TEXT, 3, n_beams=2, n_best=2, **options)
-    assert two.tokens.tolist() == [[[0, 1, 0, 2], [0, 0, 0, 2]]]
-    assert two.scores[0].exp().tolist() == pytest.approx([0.36, 0.24])
-    # a$ has probability 0.21: only a third beam keeps it
-    three = beam_search(model, START_TEXT, 3, n_beams=3, n_best=3, alpha=-2.0, **options)
-    assert three.tokens[0, 0].tolist() == [0, 0, 2, 2]
-    assert three.scores[0, 0].item() == pytest.approx(math.log(0.21) * 4)
-    assert three.lengths.tolist() == [[2, 3, 3]]
 
 
 def test_with_a_negative_alpha_a_search_that_never_stops_early_judges_by_the_present_length():

@@ -1,20 +1,15 @@
 """Recurrent translators: their attention by other libraries, and the whole as a plain loop."""
 
-from __future__ import annotations
-
 import itertools
 import math
 
 import pytest
 import torch
-from comparing import close, passes_gradcheck, randomised, up_to
+from comparing import close, randomised, up_to
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
-from torch.nn import functional as F
-from unrolled.generation.search import beam_search
 from unrolled.models.seq2seq import QUERIES, SCORES, MemoryAttention, Seq2Seq
-from unrolled_book.behaviour import BehaviourError, check_permutation
 
 VS, VT, D, H, B, S, T = 13, 11, 5, 6, 3, 7, 4
 DTYPE = torch.float64
@@ -34,14 +29,6 @@ def model(score=None, query="current", **options) -> Seq2Seq:
 
 def attention(score: str, Q: int = 5, M: int = 5, **options) -> MemoryAttention:
     return randomised(MemoryAttention(Q, M, score, **options), 1.0)
-
-
-def test_a_step_worked_by_hand():
-    memory = torch.tensor([[[0.0, 3.0], [1.0, 0.0], [2.0, 6.0]]])
-    query = torch.tensor([[[math.log(2), 0.0]]])
-    context, weights = MemoryAttention(2, 2, "dot")(query, memory)
-    close(weights[0, 0], torch.tensor([1.0, 2.0, 4.0]) / 7)
-    close(context[0, 0], torch.tensor([10.0, 27.0]) / 7)
 
 
 def test_scores_are_those_of_torchs_layers_on_each_pair():
@@ -81,12 +68,6 @@ def test_keras_itself_gave_these_numbers():
     close(contexts[0], torch.tensor(expected), 1e-7)
 
 
-def test_with_dot_products_it_is_torchs_attention_without_the_divisor():
-    query, memory = torch.randn(B, T, 5), torch.randn(B, S, 5)
-    context, _ = attention("dot")(query, memory, MASK)
-    close(context, F.scaled_dot_product_attention(query, memory, memory, MASK[:, None], scale=1.0))
-
-
 @every_score
 @settings(max_examples=12, deadline=None)
 @given(st.integers(1, 5), st.integers(1, 6), st.integers(0, 99))
@@ -104,20 +85,6 @@ def test_contexts_are_weighted_means_of_what_the_mask_allows(score, n_queries, s
     (gradient,) = torch.autograd.grad(context.sum(), memory)
     assert gradient.isfinite().all()
     assert not gradient[1].any()
-
-
-@every_score
-def test_gradients_of_each_score_agree_with_finite_differences(score):
-    assert passes_gradcheck(attention(score), torch.randn(1, 2, 5), torch.randn(1, 3, 5))
-
-
-@every_score
-def test_the_weights_move_with_the_rows_of_the_memory(score):
-    ours, query = attention(score), torch.randn(2, T, 5)
-    check_permutation(lambda memory: ours(query, memory)[1].mT, torch.randn(2, S, 5))
-    place = nn.Linear(5, S)  # weights that never look at the memory
-    with pytest.raises(BehaviourError, match="change places"):
-        check_permutation(lambda memory: place(query).softmax(-1).mT, torch.randn(2, S, 5))
 
 
 def by_loop(m: Seq2Seq, source, target):
@@ -193,20 +160,6 @@ def test_a_source_is_read_once():
 def test_with_one_direction_the_decoder_begins_in_the_encoders_last_output():
     memory, c = model("dot", bidirectional=False).encode(SOURCE, MASK)
     close(c[0], memory[torch.arange(B), MASK.sum(1) - 1])
-
-
-@pytest.mark.parametrize(("score", "query"), [(None, "current"), ("additive", "previous")])
-def test_beam_search_finds_the_likeliest_text_of_all(score, query):
-    ours, start = model(score, query), torch.ones(B, 1, dtype=torch.int64)
-    found = beam_search(ours, start, 2, n_beams=VT, source=SOURCE, source_mask=MASK)
-    texts = torch.cartesian_prod(*[torch.arange(VT)] * 2)
-    inputs = F.pad(texts[:, :1], (1, 0), value=1)
-    for b in range(B):
-        source, mask = (x[b : b + 1].expand(len(texts), -1) for x in (SOURCE, MASK))
-        log_probs = ours(source, inputs, mask).log_softmax(-1)
-        sums = log_probs.gather(2, texts[..., None]).sum((1, 2))
-        assert found.tokens[b, 0, 1:].tolist() == texts[sums.argmax()].tolist()
-        assert found.scores[b, 0].item() == pytest.approx(sums.max().item(), abs=1e-12)
 
 
 def asked(Q, M, mask=None):

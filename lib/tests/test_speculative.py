@@ -1,7 +1,5 @@
 """Speculative sampling has the large model's distribution, whatever the small model guesses."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,13 +1,9 @@
 """The selective language model is transformers' Mamba; `test_models` has what all models do."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from comparing import close, randomised
-from unrolled.data.batches import ContiguousBatches
 from unrolled.models.recurrent_lm import SelectiveLM
-from unrolled.training.fit import FitConfig, fit
 
 V, D, INNER, N, RANK, WIDTH, LAYERS, B, T = 13, 5, 7, 3, 2, 4, 3, 2, 11
 SIZES = {"d_inner": INNER, "d_state": N, "step_rank": RANK, "conv_width": WIDTH}
@@ -44,22 +40,3 @@ def test_logits_are_those_of_transformers(transformers, tied):
     logits = ours(x)
     assert logits.abs().max() > 0.5
     close(logits, theirs(x).logits.double(), 2e-5)  # norms in float32 there
-
-
-def test_its_cache_does_not_grow():
-    ours, x = model(), torch.randint(V, (B, T))
-    cache = ours.new_cache()
-    for t in range(T):
-        ours(x[:, t : t + 1], cache=cache)
-        sizes = [tuple(s.shape) for s in cache.state]
-        assert sizes == [(LAYERS, B, INNER, WIDTH - 1), (LAYERS, B, INNER, N)]
-    assert cache.length == T
-
-
-def test_it_learns_a_text_with_carried_state():
-    ours = SelectiveLM(V, d_model=8, n_layers=1)
-    text = torch.arange(5).repeat(60).numpy()
-    batches = ContiguousBatches(text, batch_size=4, seq_len=10)
-    config = FitConfig(n_steps=60, lr=0.02, carry_state=True)
-    losses = fit(ours, batches, config, progress=False).history.train_loss
-    assert losses[-1] < 0.1 < 2 < losses[0]

@@ -1,15 +1,11 @@
 """Transformers against torch's layers and by their parts; `test_models` has what all models do."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import FrozenInstanceError, asdict, fields
 
 import pytest
 import torch
-from comparing import close, passes_gradcheck, randomised, up_to, with_gradients
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from comparing import close, randomised, up_to, with_gradients
 from torch import nn
 from torch._dynamo.testing import CompileCounter
 from torch.nn import functional as F
@@ -90,50 +86,6 @@ def test_a_block_is_torchs_encoder_layer(norm_first, activation, bias, masked, d
         given = {"src_mask": ~causal_mask(T, device=device), "src_key_padding_mask": ~real}
     got = with_gradients(lambda x: block(x, mask), x)
     close(got, with_gradients(lambda x: theirs(x, **given), x))
-
-
-@both_places
-def test_gradients_of_a_block_agree_with_finite_differences(norm_first):
-    c = config(d_model=4, n_heads=2, n_kv_heads=1, d_ff=3, norm_first=norm_first)
-
-    class Reading(Block):
-        def forward(self, x, source):
-            return super().forward(x, source=source)
-
-    block = randomised(Reading(c, causal=True, cross=True))
-    inputs = torch.randn(1, 3, 4), torch.randn(1, 2, 4)
-    assert passes_gradcheck(block, *inputs, fast_mode=True)
-
-
-@settings(max_examples=15, deadline=None)
-@given(
-    groups=st.integers(1, 2),
-    per_group=st.integers(1, 3),
-    half=st.integers(1, 3),
-    choices=st.fixed_dictionaries({
-        "position": st.sampled_from(POSITIONS),
-        "norm_first": st.booleans(),
-        "norm": st.sampled_from(["layer", "rms"]),
-        "activation": st.sampled_from(["relu", "gelu", "swiglu"]),
-        "window": st.sampled_from([None, 1, 3]),
-        "bias": st.booleans(),
-    }),
-    cut=st.integers(1, 6),
-    seed=st.integers(0, 99),
-)  # fmt: skip
-def test_any_model_is_causal_and_reads_in_pieces(groups, per_group, half, choices, cut, seed):
-    torch.manual_seed(seed)
-    sizes = {"n_heads": groups * per_group, "n_kv_heads": groups}
-    model = language_model(d_model=2 * half * groups * per_group, **sizes, **choices)
-    x = tokens(2, T)
-    logits, cache = model(x), model.new_cache()
-    assert logits.shape == (2, T, V)
-    pieces = [model(part, cache=cache) for part in x.tensor_split([cut], 1)]
-    close(torch.cat(pieces, 1), logits, 1e-9)
-    assert cache.length == T
-    other = x.clone()
-    other[:, cut:] = tokens(2, T - cut)
-    close(model(other)[:, :cut], logits[:, :cut], 0)
 
 
 def test_a_window_reaches_so_far_per_layer_and_no_further():
@@ -250,14 +202,6 @@ def test_a_block_alone_may_get_what_a_stack_gives_it():
     order = torch.randperm(T)
     assert (block(x)[:, order] - block(x[:, order])).abs().max() > 1e-3  # it turns by itself
     assert Block(NO_WORDS, causal=True)(x).shape == (B, T, D)
-
-
-def test_a_parallel_block_adds_what_its_layers_make_of_one_norm():
-    block = randomised(Block(config(parallel=True), causal=True, cross=True))
-    x, source = torch.randn(B, T, D), torch.randn(B, S, D)
-    read = block.norm_attention(x)
-    parts = block.attention(read, causal=True), block.cross(read, source), block.feed_forward(read)
-    close(block(x, source=source), x + sum(parts))
 
 
 @pytest.mark.parametrize("implementation", ["reference", "fused"])

@@ -1,7 +1,5 @@
 """Where the host waits for a GPU: by line of the library, for each step of a fit and each token."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from functools import partial

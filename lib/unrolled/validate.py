@@ -9,10 +9,10 @@ import functools
 import inspect
 import math
 import numbers
-import operator
 import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Sequence
+from operator import ge, gt, le, lt
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -74,9 +74,8 @@ def array(
 def one_of(name: str, value: object, options: Collection[object]) -> object:
     """The value; ValueError with the options when it is none of them."""
     if not isinstance(value, tuple(map(type, options))) or value not in options:
-        raise ValueError(
-            f"{name} must be one of {', '.join(map(str, options))}, got {_told(value)}"
-        )
+        listed = ", ".join(map(str, options))
+        raise ValueError(f"{name} must be one of {listed}, got {_told(value)}")
     return value
 
 
@@ -149,9 +148,7 @@ def _any(tests: Sequence[Callable], optional: bool, name: str, value: object) ->
     if len(errors) == 1 or (errors and isinstance(errors[0], ValueError)):
         raise errors[0]  # the only kind, or the right kind with a value that cannot be
     if errors:
-        wanted = (
-            str(error).removeprefix(f"{name} must be ").split(", got ")[0] for error in errors
-        )
+        wanted = (str(e).removeprefix(f"{name} must be ").split(", got ")[0] for e in errors)
         raise TypeError(f"{name} must be {' or '.join(wanted)}, got {_told(value)}")
 
 
@@ -233,9 +230,4 @@ def _within(name: str, value, bounds: dict[str, float | None]):
     return value
 
 
-_HOLDS = {
-    "at least": operator.ge,
-    "at most": operator.le,
-    "above": operator.gt,
-    "below": operator.lt,
-}
+_HOLDS = {"at least": ge, "at most": le, "above": gt, "below": lt}

@@ -1,7 +1,5 @@
 """What these tests share: seeds and devices with the library's tests, and the book's own."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

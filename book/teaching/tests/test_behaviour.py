@@ -1,7 +1,5 @@
 """Every check passes what is right, in numpy and in torch, and names what is wrong."""
 
-from __future__ import annotations
-
 import re
 from copy import deepcopy
 from functools import partial

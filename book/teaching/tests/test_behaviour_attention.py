@@ -1,7 +1,5 @@
 """The checks around attention pass what is right and name what is wrong, with the usual mistake."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from functools import partial
 

@@ -1,8 +1,6 @@
 """The checks of functions pass what they should compute and name what is computed instead: a mean
 loss, a gradient from shards, an answer's score, a nucleus, an exponent of scaling."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 

@@ -1,7 +1,5 @@
 """The checks of round trips and of neighbours pass what keeps the text and name what does not."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from functools import partial

@@ -1,8 +1,6 @@
 """Checks of a network's state pass what is alive and even, and name units that are not, losses of
 the start that are too sure, and experts that starve."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -12,6 +12,7 @@ from unrolled_book.coursework.marks import Grade
 from book.teaching.tests.test_coursework_grading import (
     NATS,
     NOTHING,
+    PADDED,
     RIGHT,
     Bench,
     graded,
@@ -21,7 +22,6 @@ from book.teaching.tests.test_coursework_grading import (
 )
 
 __all__ = ["exports", "syllabus"]
-EMPTY = RIGHT["shift"].replace("T), pad)", "T), 0)")  # right where pad is 0
 
 
 def pages(out) -> dict[str, bytes]:
@@ -76,7 +76,7 @@ def test_expected_values_are_revealed_after_the_deadline_and_only_then(syllabus,
     before = replace(syllabus, weeks=(replace(week, due=later), *others))
     after = replace(syllabus, weeks=(replace(week, due=later - timedelta(hours=2)), *others))
     wrong = [
-        solved("ana", shift=EMPTY, two_roads=RIGHT["two_roads"] + "\ntwo_roads = {}"),
+        solved("ana", shift=PADDED, two_roads=RIGHT["two_roads"] + "\ntwo_roads = {}"),
         solved("bob", bits_per_byte=NATS),
     ]
     with pytest.raises(ValueError, match=r"is due .*; expected values are revealed after"):
@@ -101,7 +101,7 @@ def test_expected_values_are_revealed_after_the_deadline_and_only_then(syllabus,
 
 
 def test_a_page_holds_a_call_that_can_be_copied_and_a_long_one_is_described(syllabus, tmp_path):
-    (found,) = graded(syllabus, tmp_path, solved("ana", shift=EMPTY, bits_per_byte=NOTHING))
+    (found,) = graded(syllabus, tmp_path, solved("ana", shift=PADDED, bits_per_byte=NOTHING))
     shift, _, bits = found.marks
     copied = "\n".join(shift.lines).partition(")\n")[0] + ")"
     said: list = []

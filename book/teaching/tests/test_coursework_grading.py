@@ -19,7 +19,7 @@ from unrolled_book.coursework import feedback, gradescope, report, sandbox
 from unrolled_book.coursework.__main__ import main
 from unrolled_book.coursework.editions import secret_mark
 from unrolled_book.coursework.grading import grade
-from unrolled_book.coursework.marks import Grade, Mark, cell, file_name, table
+from unrolled_book.coursework.marks import Grade, Mark, file_name
 from unrolled_book.coursework.personal import own
 from unrolled_book.coursework.roster import read_times
 from unrolled_book.coursework.submissions import Submission
@@ -396,18 +396,6 @@ def test_a_run_is_continued_where_it_was_broken_off_or_failed(syllabus, tmp_path
     assert first[0].marks[0].notes == ("`shift` is defined 2 times; the last one counts",)
     assert all((first[0].problems, first[0].marks[2].lines, first[0].marks[2].causes))
     assert programs("BURN", changed)[1] == 2
-
-
-FORMULAS = ['=HYPERLINK("x")', "=1+1", "@SUM(1)", "+cmd|' /C calc'!A0", "-2+3=", "\t=1", "+A1"]
-FORMULAS += ["- $B$12", "＝1+1", " =1", "ana;=1+1", "ana;+A1"]
-IDS = ["-12", "+49 123", "@alice", "ana@school.edu", "ana; bob", "+ana", "Ana López_12"]
-
-
-def test_a_table_holds_no_formula_and_ids_stay_what_they_are():
-    for text in FORMULAS + IDS:
-        written = f"'{text}" if text in FORMULAS else text
-        rows = csv.reader(table([Grade(text, ())], []).splitlines(keepends=True))
-        assert [cell(text), [*rows][1][0]] == [written] * 2
 
 
 def test_students_names_become_file_names_that_differ():

@@ -209,13 +209,10 @@ def test_the_seed_in_the_notebook_is_the_graders():
 
 
 LISTS = {
-    "no ids": (personal.read_ids, "name\nAda\n", "has no column student"),
-    "empty": (personal.read_ids, "", "has no column student"),
     "a way out": (personal.read_ids, "student\n../up\n", r"'\.\./up'; expected letters"),
     "twice": (personal.read_ids, "student\nada\nAda\n", "'ada' stands more than once"),
     "a blank id": (personal.read_ids, "student\n\n ,\n", "filled in every line"),
     "an id of signs": (personal.read_ids, "student\nmüller\n_x\n", "'_x'; expected letters"),
-    "grading, no ids": (roster.read_roster, "name\nana\n", "has no column student"),
     "grading, twice": (roster.read_roster, "student\nana\nAna\n", "'ana' stands more than"),
     "grading, a blank id": (roster.read_roster, "student,x\n,1\n", "filled in every line"),
     "no column of times": (roster.read_times, "student\nana\n", "has no column time"),

@@ -49,13 +49,6 @@ def test_a_stack_is_its_layers_one_after_the_other(activation, residual):
     assert torch.equal(stack(x), stack.states(x)[-1])
 
 
-def test_a_stacks_gradient_is_that_of_finite_differences():
-    torch.manual_seed(2)
-    stack = Stack(3, 2, activation="gelu", residual=True).double()
-    x = torch.randn(5, 3, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(stack, (x,))
-
-
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [

@@ -1,7 +1,5 @@
 """Exercises: the comparison, the one-file form, marking, examples, folders, and `check`."""
 
-from __future__ import annotations
-
 import ast
 import json
 import math

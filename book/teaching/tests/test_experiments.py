@@ -1,7 +1,5 @@
 """The recorded experiments: found by name, run small, and written as records."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import math

@@ -1,7 +1,5 @@
 """The recorded experiments of chapters 4 to 6: tokens, vectors of words, deep stacks."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

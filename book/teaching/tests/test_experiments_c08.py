@@ -1,7 +1,5 @@
 """Chapter 8's recorded experiments: who reads what, how tokens are sorted, what is mixed."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The recorded experiments of chapters 10 to 12: how far networks look back, what cells keep."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from statistics import fmean

@@ -1,7 +1,5 @@
 """The recorded experiments of chapters 13 and 19: translators of number words, and filled gaps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

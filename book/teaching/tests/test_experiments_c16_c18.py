@@ -1,7 +1,5 @@
 """The recorded experiments of chapters 16 to 18: heads, positions, and the depth of the stack."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

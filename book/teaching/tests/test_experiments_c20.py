@@ -1,7 +1,5 @@
 """Chapter 20's recorded experiments: copying names, equal characters, telling authors apart."""
 
-from __future__ import annotations
-
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace

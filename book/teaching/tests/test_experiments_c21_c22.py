@@ -1,7 +1,5 @@
 """The recorded experiments of chapters 21 and 22: ways to write, and budgets that are spent."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

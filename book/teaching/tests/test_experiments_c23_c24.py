@@ -1,7 +1,5 @@
 """The recorded experiments of chapters 23 and 24: what is measured, on cases counted by hand."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from functools import partial

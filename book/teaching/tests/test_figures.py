@@ -203,10 +203,9 @@ def history(n: int, every: int, *, seconds: float = 0.5, shift: float = 0.0) -> 
     done = History()
     for step in range(1, n + 1):
         loss = (n - step + 1) / 10 + shift
-        done.add(step, loss, 0.1, 1.0, step * seconds)
+        done.add(step=step, train_loss=loss, lr=0.1, grad_norm=1.0, seconds=step * seconds)
         if step % every == 0:
-            done.valid_step.append(step)
-            done.valid_loss.append(loss + 0.1)
+            done.add(valid_step=step, valid_loss=loss + 0.1)
     return done
 
 

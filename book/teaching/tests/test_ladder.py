@@ -1,7 +1,5 @@
 """The ladder's evaluation: every token once, whatever the windows, for every kind of model."""
 
-from __future__ import annotations
-
 import importlib
 from dataclasses import replace
 from itertools import pairwise
@@ -10,8 +8,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from unrolled.models.ngram import NGram
 from unrolled.training.evaluate import evaluate
 from unrolled_book.experiments import _climb as climbing
@@ -20,28 +16,6 @@ from unrolled_book.experiments._climb_feedforward import Shape
 
 TEXT = np.random.default_rng(0).integers(0, 7, 211)
 MODEL = NGram.fit(np.random.default_rng(1).integers(0, 7, 307), 3, 7, "kneser-ney")
-ALL = -MODEL.score(np.append(3, TEXT))[1:].sum()  # the text after the token 3
-
-
-@given(st.integers(3, 250) | st.just(211), st.integers(2, 7), st.integers(5, 17))
-@settings(max_examples=25, deadline=None)
-def test_windows_that_overlap_by_the_order_score_like_one_pass(width, overlap, batch_size):
-    windows = dict(context_length=width, overlap=min(overlap, width - 1), batch_size=batch_size)
-    result = evaluate(MODEL, TEXT, 211, start=3, **windows)
-    assert result.nats == pytest.approx(ALL, rel=1e-12)
-    assert result.n_tokens == 211
-    assert evaluate(MODEL, TEXT, 211, start=3, context_length=5, overlap=0).nats != ALL
-
-
-@pytest.mark.parametrize("n", [1, 2, 5, 6, 13])
-def test_every_token_is_scored_once_even_in_short_texts(n):
-    def uniform(tokens):
-        return np.zeros((*tokens.shape, 4))  # logits of a uniform model: 2 bits per token
-
-    text = np.arange(n) % 4
-    result = evaluate(uniform, text, 2 * n, start=0, context_length=5, overlap=2)
-    assert result.bits_per_byte == pytest.approx(1.0)
-    assert result.perplexity == pytest.approx(4.0)
 
 
 def test_a_torch_module_is_scored_in_evaluation_mode_and_left_as_it_was_even_if_it_fails():

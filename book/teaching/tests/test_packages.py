@@ -1,7 +1,5 @@
 """The two packages: imports run downward, little is loaded, everything public is explained."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import re

@@ -1,7 +1,5 @@
 """Records and the models that ship with them come back as saved; nothing broken is written."""
 
-from __future__ import annotations
-
 import json
 import threading
 from pathlib import Path

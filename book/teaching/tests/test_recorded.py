@@ -5,8 +5,6 @@ point; the tolerance leaves room for the rounding of other processors. For the l
 recorded settings must still build the recorded model and the recorded way of training.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, fields, replace
 from itertools import pairwise
 

@@ -9,8 +9,6 @@ The hostile answers stand in `hostile/*.txt`, one file for each kind of attack, 
 that raises when it succeeds stands beside the right answer, which passes only if it has failed.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Parentheses, the copy task and tagging: the data of the chapters on recurrence."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import pairwise, product
 from math import comb

@@ -1,7 +1,5 @@
 """The wire: what crosses arrives equal, what cannot is named, what a stranger writes is refused."""
 
-from __future__ import annotations
-
 import json
 import sys
 from decimal import Decimal

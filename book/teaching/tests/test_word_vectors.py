@@ -29,12 +29,16 @@ def test_ten_thousand_words_have_the_vectors_that_were_published_and_nobody_can_
 
 @pytest.mark.parametrize("damage", [lambda d: d[:1000], lambda d: d[:-9] + bytes(9), lambda d: b""])
 def test_a_damaged_file_is_refused(tmp_path, monkeypatch, damage):
-    for name in ("glove.npz", "analogies.txt"):
-        (tmp_path / name).write_bytes(damage((word_vectors._TEXTS / name).read_bytes()))
+    files = (word_vectors._TEXTS / name for name in ("glove.npz", "analogies.txt"))
+    whole = {path.name: path.read_bytes() for path in files}
     monkeypatch.setattr(word_vectors, "_TEXTS", tmp_path)
+    for name, data in whole.items():
+        (tmp_path / name).write_bytes(damage(data))
     for read in (word_vectors.load, word_vectors.analogy_pairs):
         with pytest.raises(ValueError, match=r"is damaged: it has sha256 [0-9a-f]{64}, expected"):
             read.__wrapped__()
+    (tmp_path / "analogies.txt").write_bytes(whole["analogies.txt"].replace(b"\n", b"\r\n"))
+    assert len(word_vectors.analogy_pairs.__wrapped__()) == 5  # another system's ends of lines
 
 
 def test_every_question_can_be_asked_of_the_published_vectors():

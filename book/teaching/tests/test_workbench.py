@@ -1,7 +1,5 @@
 """The workbench: its models against torch, its runs against what they promise."""
 
-from __future__ import annotations
-
 import json
 import math
 

@@ -4,8 +4,6 @@ It is built once for a version of torch, into `_build/emulated`. The exit status
 sentence, where this machine or its torch can have none, and 1 where it should be built and is not.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import os

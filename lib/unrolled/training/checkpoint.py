@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from unrolled.models.encoder_decoder import EncoderDecoder
+from unrolled.models.kv_cache import KVCache
 from unrolled.models.recurrent_lm import RecurrentLM
 from unrolled.models.transformer import Encoder, TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
@@ -110,21 +111,17 @@ def read(source: str | Path | BinaryIO) -> tuple[dict, dict]:
                 raise ValueError(f"it does not say {FORMAT!r}")
             return found["contents"], found["config"]
         except Exception as error:  # zipfile, pickle and torch raise a dozen kinds
-            raise ValueError(
-                f"{source} is damaged or no checkpoint of this library: {error}"
-            ) from error
+            said = f"{source} is damaged or no checkpoint of this library: {error}"
+            raise ValueError(said) from error
 
 
 def check_config(source: object, found: dict, expected: dict) -> None:
     """Raise ValueError naming each setting that differs, with both values, unless none does."""
-    missing = "(absent)"
-    differences = [
-        f"{key}: {found.get(key, missing)!r} in the file, {expected.get(key, missing)!r} now"
-        for key in dict.fromkeys([*found, *expected])
-        if found.get(key, missing) != expected.get(key, missing)
-    ]
-    if differences:
-        raise ValueError(f"{source} belongs to another configuration: {'; '.join(differences)}")
+    keys = dict.fromkeys([*found, *expected])
+    pairs = {key: (found.get(key, "(absent)"), expected.get(key, "(absent)")) for key in keys}
+    differ = [f"{key}: {a!r} in the file, {b!r} now" for key, (a, b) in pairs.items() if a != b]
+    if differ:
+        raise ValueError(f"{source} belongs to another configuration: {'; '.join(differ)}")
 
 
 @checked
@@ -166,6 +163,9 @@ def load_model(path: str | Path) -> nn.Module:
 
 def begin_fit(trainer: Trainer, path: str | Path | None) -> None:
     """Start from the checkpoint if there is one, with the same parameters in all processes."""
+    carries = path is not None and trainer.config.carry_state
+    if carries and isinstance(trainer.model.new_cache(), KVCache):
+        raise ValueError("a checkpoint cannot hold a KVCache: leave out carry_state or checkpoint")
     if trainer.processes.n > 1:
         trainer.batches.prefetch(1)  # so that its checksum is there
         trainer.processes.check_same(settings_of(trainer))

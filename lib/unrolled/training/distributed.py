@@ -22,7 +22,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -157,12 +157,12 @@ class Processes:
             return list(flags)
         return [n > 0 for n in self.sum(torch.tensor(flags).int()).tolist()]
 
-    def sum_losses(self, totals: list[Tensor], weight: float | Tensor) -> tuple:
-        """(Σ nats of each batch, Σ weight) over all processes."""
-        if self.n == 1:
-            return totals, weight
-        weight = weight if isinstance(weight, Tensor) else totals[0].new_full((), weight)
-        *totals, weight = self.sum(torch.stack([*totals, weight.to(totals[0])]))
+    def sum_losses(self, totals: Sequence[Tensor], weights: Sequence[float | Tensor]) -> tuple:
+        """(Σ nats of each batch, Σ weight of all batches) over all processes."""
+        weight = sum(weights)
+        if self.n > 1:
+            like = {"dtype": totals[0].dtype, "device": totals[0].device}
+            *totals, weight = self.sum(torch.stack([*totals, torch.as_tensor(weight, **like)]))
         return totals, weight
 
     def sum_gradients(self, parameters: list[Tensor]) -> None:

@@ -9,13 +9,19 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import nn
 
 from unrolled.data.tokens import as_ids
+from unrolled.training import _runtime
+from unrolled.training.batch_iterator import to_device
 from unrolled.validate import LARGEST, array, checked, whole
+
+if TYPE_CHECKING:
+    from unrolled.training.fit import Trainer
 
 Model = Callable[[np.ndarray], np.ndarray] | nn.Module
 
@@ -133,6 +139,27 @@ def _nats(model: Model, tokens: np.ndarray, targets: np.ndarray) -> np.ndarray:
         log_probs = model(torch.from_numpy(tokens).to(device)).to(dtype).log_softmax(-1)
         chosen = log_probs.gather(-1, torch.from_numpy(targets).to(device)[..., None])
     return -chosen[..., 0].cpu().double().numpy()
+
+
+def validation_loss(trainer: Trainer) -> float:
+    """Mean nats over a fit's validation batches, or what its function of the model says.
+
+    In processes each reads its rows. Raises ValueError if no target has a weight.
+    """
+    model, valid, own = trainer.model, trainer.valid, (0.0, 0.0)
+    with in_mode(model, training=False), _runtime.fork_rng(None, trainer.device):
+        if not callable(valid):
+            cache = model.new_cache() if trainer.config.carry_state else None
+            with torch.no_grad():
+                moved = (to_device(batch, trainer.device, trainer.dtype) for batch in valid)
+                found = [trainer.forward(batch, cache) for batch in moved]
+            own = tuple(sum(_runtime.to_floats([pair[i] for pair in found])) for i in (0, 1))
+        elif trainer.processes.rank == 0:
+            own = float(valid(model)), 1.0
+    nats, weight = trainer.processes.sum(torch.tensor(own, dtype=torch.float64)).tolist()
+    if weight == 0:
+        raise ValueError("no target of the validation batches has a weight")
+    return nats / weight
 
 
 @contextlib.contextmanager

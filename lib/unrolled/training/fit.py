@@ -1,8 +1,8 @@
 """One loop that trains every model of the book with any loss: `fit(model, batches, config)`.
 
 Chapter 12 writes the plain loop; chapters 10 and 20 explain clipping and the schedules. A batch
-goes from `BatchIterator` through `Trainer.train_step` into the `History`. What is saved stands in
-`checkpoint`, sums over several processes in `distributed`, Ctrl-C and the bar in `_runtime`.
+goes from `BatchIterator` through `Trainer.train_step` into the `History`. Validation stands in
+`evaluate`, saving in `checkpoint`, sums over processes in `distributed`, Ctrl-C in `_runtime`.
 """
 
 from __future__ import annotations
@@ -16,20 +16,17 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from unrolled.models.kv_cache import KVCache
 from unrolled.training import _runtime
 from unrolled.training import checkpoint as checkpoints
-from unrolled.training.batch_iterator import Batch, BatchIterator, to_device
+from unrolled.training.batch_iterator import Batch, BatchIterator
 from unrolled.training.distributed import Processes
-from unrolled.training.evaluate import in_mode
+from unrolled.training.evaluate import in_mode, validation_loss
 from unrolled.training.losses import Loss, cross_entropy, next_token_loss, per_target
 from unrolled.training.settings import DivergedError, FitConfig, FitResult, History
 from unrolled.validate import checked
 
-__all__ = [
-    "Batch", "DivergedError", "FitConfig", "FitResult", "History", "cross_entropy", "fit",
-    "next_token_loss", "per_target",
-]  # fmt: skip
+__all__ = ["Batch", "DivergedError", "FitConfig", "FitResult", "History", "cross_entropy", "fit",
+           "next_token_loss", "per_target"]  # fmt: skip
 
 
 @checked
@@ -67,12 +64,9 @@ def fit(
     when the losses are next read (`log_every`), and before any validation or checkpoint. Raises
     ValueError or TypeError for batches, outputs or a checkpoint that do not fit, and OSError, if
     possible before the first step, for one that cannot be written. After an error, too, the best
-    parameters are kept. In processes that `distributed.launch` or torchrun has started, all train
-    one model together; see there.
+    parameters are kept. Processes that `distributed.launch` or torchrun started train one model.
     """
     trainer = Trainer(model, batches, config, loss, valid, Processes.here())
-    if checkpoint is not None and config.carry_state and isinstance(model.new_cache(), KVCache):
-        raise ValueError("a checkpoint cannot hold a KVCache: leave out carry_state or checkpoint")
     is_first = trainer.processes.rank == 0
     with (
         in_mode(model, training=True),
@@ -126,31 +120,26 @@ class Trainer:
 
     def train_step(self) -> None:
         """One step of the optimizer, over `grad_accum_steps` batches."""
-        k = self.config.grad_accum_steps
-        drawn = [self.batches.draw() for _ in range(k)]
+        drawn = [self.batches.draw() for _ in range(self.config.grad_accum_steps)]
         scale = sum(batch.weight for batch, _ in drawn)
         if not isinstance(scale, Tensor) and scale == 0:
             raise ValueError(f"no target has a weight at step {self.step + 1}")
-        factor = self.config.factor(self.step)
-        for group, lr in zip(self.optimizer.param_groups, self.base_lrs, strict=True):
-            group["lr"] = lr * factor
-        totals, weights = [], []
+        self.scale_lrs(self.config.factor(self.step))
+        found = []
         for batch, begins in drawn:
             if begins and self.config.carry_state:
                 self.cache = self.model.new_cache()
             total, weight = self.forward(batch, self.cache)
             (total / scale).backward()
-            totals.append(total.detach())
-            weights.append(weight)
+            found.append((total.detach(), weight))
         if self.device.type == "cuda" and self.step + 1 < self.config.n_steps:
-            self.batches.prefetch(k)  # while the device computes
+            self.batches.prefetch(len(drawn))  # while the device computes
         self.processes.sum_gradients(self.parameters)
-        totals, weight = self.processes.sum_losses(totals, sum(weights))
+        totals, weight = self.processes.sum_losses(*zip(*found, strict=True))
         if isinstance(weight, Tensor) or weight != scale:  # the loss has weights of its own
             for gradient in (p.grad for p in self.parameters if p.grad is not None):
                 gradient *= scale / weight
-        limit = self.config.grad_clip or math.inf
-        norm = nn.utils.clip_grad_norm_(self.parameters, limit)
+        norm = nn.utils.clip_grad_norm_(self.parameters, self.config.grad_clip or math.inf)
         seconds, lr = time.perf_counter() - self.start, self.optimizer.param_groups[0]["lr"]
         self.unread.append((self.step + 1, lr, seconds, [*totals, weight, norm]))
         if len(self.unread) >= self.log_every:
@@ -179,62 +168,33 @@ class Trainer:
         for step, lr, seconds, measured in rows:
             *totals, weight, norm = (next(values) for _ in measured)
             loss = sum(total / weight for total in totals) if weight else math.nan
-            self.check_finite("training loss at", loss, step)
-            self.check_finite("norm of the gradients at", norm, step)
-            self.history.add(step, loss, lr, norm, seconds)
-
-    def check_finite(self, what: str, value: float, step: int) -> None:
-        if not math.isfinite(value):
-            raise DivergedError(f"the {what} step {step}", value, self.history)
+            self.history.check_finite(f"the training loss at step {step}", loss)
+            self.history.check_finite(f"the norm of the gradients at step {step}", norm)
+            self.history.add(step=step, train_loss=loss, lr=lr, grad_norm=norm, seconds=seconds)
 
     def validate(self) -> None:
         """Measure the loss on validation, and keep the parameters if it is the best so far."""
         self.read_losses()
         if self.valid is None:
             return
-        with in_mode(self.model, training=False), _runtime.fork_rng(None, self.device):
-            nats, weight = self.validation_sums()
-        if weight == 0:
-            raise ValueError("no target of the validation batches has a weight")
-        value = nats / weight
-        self.check_finite("validation loss before", value, self.step + 1)
-        self.history.valid_step.append(self.step)
-        self.history.valid_loss.append(value)
+        value = validation_loss(self)
+        self.history.check_finite(f"the validation loss before step {self.step + 1}", value)
+        self.history.add(valid_step=self.step, valid_loss=value)
         if self.best["loss"] is None or value < self.best["loss"]:
-            state = _runtime.state_dict(self.model)
-            if self.device.type == "cuda":  # whose memory need not hold a second model
-                state = {name: x.cpu() for name, x in state.items()}
-            else:
-                state = copy.deepcopy(state)
-            self.best = {"step": self.step, "loss": value, "model": state}
+            state = _runtime.map_tensors(Tensor.cpu, _runtime.state_dict(self.model))
+            self.best = {"step": self.step, "loss": value, "model": copy.deepcopy(state)}
 
-    def validation_sums(self) -> tuple[float, float]:
-        """(Σ nats, Σ weight) over the validation batches, or (the function's value, 1)."""
-        own = 0.0, 0.0
-        if not callable(self.valid):
-            cache = self.model.new_cache() if self.config.carry_state else None
-            with torch.no_grad():
-                moved = (to_device(b, self.device, self.dtype) for b in self.valid)
-                found = [self.forward(batch, cache) for batch in moved]
-            own = tuple(sum(_runtime.to_floats([pair[i] for pair in found])) for i in (0, 1))
-        elif self.processes.rank == 0:
-            own = float(self.valid(self.model)), 1.0
-        return tuple(self.processes.sum(torch.tensor(own, dtype=torch.float64)).tolist())
+    def scale_lrs(self, factor: float) -> None:
+        for group, lr in zip(self.optimizer.param_groups, self.base_lrs, strict=True):
+            group["lr"] = lr * factor
 
     def finish(self) -> None:
         """Put back the learning rates, and the best parameters if there are any."""
-        for group, lr in zip(self.optimizer.param_groups, self.base_lrs, strict=True):
-            group["lr"] = lr
+        self.scale_lrs(1.0)
         if self.best["model"] is not None:
             _runtime.load_state_dict(self.model, self.best["model"])
 
     def result(self) -> FitResult:
-        interrupted, best = self.step < self.config.n_steps, self.best["step"]
-        note = f"the model holds the parameters of step {self.step if best is None else best}"
-        if best is not None:
-            note += ", the best on validation"
-        if interrupted:
-            note = f"interrupted after step {self.step} of {self.config.n_steps}; {note}"
         dtype = str(torch.bfloat16 if self.autocast else self.dtype).removeprefix("torch.")
-        return FitResult(history=self.history, best_step=best, best_loss=self.best["loss"],
-                         interrupted=interrupted, dtype=dtype, note=note)  # fmt: skip
+        return FitResult(history=self.history, n_steps=self.config.n_steps, dtype=dtype,
+                         best_step=self.best["step"], best_loss=self.best["loss"])  # fmt: skip

@@ -6,6 +6,7 @@ Chapters 10 (clipping), 12 (the recipe) and 20 (warm-up and cosine) explain the 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 
@@ -193,10 +194,14 @@ class History:
     valid_step: list[int] = field(default_factory=list)
     valid_loss: list[float] = field(default_factory=list)  # nats
 
-    def add(self, *row: float) -> None:
-        """Append the step, train_loss, lr, grad_norm and seconds of one step."""
-        for f, value in zip(fields(self), row, strict=False):
-            getattr(self, f.name).append(value)
+    def add(self, **entries: float) -> None:
+        """Append each entry to its list."""
+        for name, value in entries.items():
+            getattr(self, name).append(value)
+
+    def check_finite(self, what: str, value: float) -> None:
+        if not math.isfinite(value):
+            raise DivergedError(what, value, self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,11 +209,23 @@ class FitResult:
     """The history, the best validation loss (nats, None without any) and how the fit ended."""
 
     history: History = field(repr=False)
+    n_steps: int  # that were to be made
     best_step: int | None
     best_loss: float | None
-    interrupted: bool
     dtype: str  # of matrix products; cuDNN's recurrences keep the model's
-    note: str  # in words: which parameters the model holds, and whether the fit was interrupted
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the fit before its last step."""
+        return len(self.history.step) < self.n_steps
+
+    @property
+    def note(self) -> str:
+        """In words: which parameters the model holds, and whether the fit was interrupted."""
+        last, best = len(self.history.step), self.best_step
+        ended = f"interrupted after step {last} of {self.n_steps}; " if self.interrupted else ""
+        held = last if best is None else f"{best}, the best on validation"
+        return f"{ended}the model holds the parameters of step {held}"
 
 
 class DivergedError(FloatingPointError):
