@@ -172,6 +172,7 @@ def asked(*shapes):
         (lambda: MultiHeadAttention(D, 5, d_source=0), "d_source must be at least 1"),
         (lambda: MultiHeadAttention(D, 5, dropout=1.0), "dropout must be at least 0 and below 1"),
         (lambda: asked((T, D)), r"x \(B, length, 10\), B = 7, got \(7, 10\)"),
+        (lambda: asked((B, T, 17)), r"x \(B, length, 10\), B = 3, got \(3, 7, 17\)"),
         (lambda: asked((B, T, 7)), r"x \(B, length, 10\), B = 3, got \(3, 7, 7\)"),
         (lambda: asked((B, T, D), (B, S, D)), r"source \(B, length, 13\), B = 3, got \(3, 11, 10"),
         (lambda: asked((B, T, D), (2, S, SOURCE)), r"source .*, B = 3, got \(2, 11, 13\)"),

@@ -263,6 +263,8 @@ def test_dropout_acts_in_training_only_and_follows_the_seed(make):
     model = made(make)
     close(model(TOKENS), model(TOKENS), 0)
     model.train()
+    recurrent = model.recurrent
+    assert recurrent.dropout == (0.3 if recurrent.n_layers > 1 else 0)
     torch.manual_seed(1)
     first = model(TOKENS)
     assert (model(TOKENS) != first).any()

@@ -232,7 +232,9 @@ def test_contexts_in_a_batch_equal_contexts_one_by_one(options):
 def test_score_call_and_counts_of_a_higher_order_agree(options):
     text = random_text(0, 300, 7)
     model = NGram.fit(text, 3, 7, **options)
-    shared = NGram(NGramCounts(text, 5, 7), order=3, **options)
+    counts = NGramCounts(text, 5, 7)
+    assert NGram(counts, order=1, **options).order == 1
+    shared = NGram(counts, order=3, **options)
     assert shared.n_parameters == model.n_parameters
     scores = model.score(text)
     contexts = shared(np.stack([text[:-1], text[1:]]))  # (2, T, V)
