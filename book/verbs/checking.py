@@ -7,7 +7,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
-from typing import IO
+from typing import BinaryIO
 
 from book.verbs import verb
 from book.verbs.environments import browser, compiler, env, env_colab, node, sandbox
@@ -23,24 +23,26 @@ def stages(names: str, beside: str = "", last: str = "") -> None:
     names and beside are done at the same time, since those of beside, one after the other, keep one
     core busy; last comes after both. The pages, if wanted, are built by their own stage.
     """
-    failed: list[str] = []
 
-    def each(verbs: Sequence[str], out: IO[str] | None = None) -> None:
+    def each(verbs: Sequence[str], failed: list[str], out: BinaryIO | None = None) -> None:
         for name in verbs:
             begin = time.monotonic()
             command = this_program(*([] if name == "html" else ["--built"]), name)
             if subprocess.run(command, cwd=ROOT, stdout=out, stderr=out).returncode:
                 failed.append(name)
-            print(f"{name}: {time.monotonic() - begin:.0f} s", file=out, flush=True)
+            took = f"{name}: {time.monotonic() - begin:.0f} s"
+            out.write(f"{took}\n".encode()) if out else print(took, flush=True)
 
-    with tempfile.TemporaryFile("w+", encoding="utf8", errors="replace") as out:
-        thread = threading.Thread(target=each, args=(beside.split(), out))
+    failed, failed_beside = [], []
+    with tempfile.TemporaryFile(buffering=0) as out:
+        thread = threading.Thread(target=each, args=(beside.split(), failed_beside, out))
         thread.start()
-        each(names.split())
+        each(names.split(), failed)
         thread.join()
         out.seek(0)
-        print(out.read(), end="", flush=True)
-    each(last.split())
+        print(out.read().decode("utf8", "replace"), end="", flush=True)
+    failed += failed_beside
+    each(last.split(), failed)
     if failed:
         raise Stop(f"FAILED: {' '.join(failed)}")
     print(f"passed: {' '.join(f'{names} {beside} {last}'.split())}")

@@ -160,21 +160,22 @@ def weekly(tmp_path):
     fake.write_text(
         '#!/bin/bash\necho "$@" >> calls\n'
         'if [ "$2" = list ]; then echo "$OPEN"; fi\n'
-        'while [ $# -gt 0 ]; do if [ "$1" = --body-file ]; then cp "$2" body; fi; shift; done\n'
+        'while [ $# -gt 0 ]; do if [ "$1" = --body-file ]; then cp "$2" body; fi; shift; done\n',
+        "utf8",
     )
     fake.chmod(0o755)
     (tmp_path / "logs" / "log-test-newest-3.11").mkdir(parents=True)
     log = tmp_path / "logs" / "log-test-newest-3.11" / "test-newest-3.11.log"
-    log.write_text("".join(f"line {n}\n" for n in range(1000)))
+    log.write_text("".join(f"line {n}\n" for n in range(1000)), "utf8")
 
     def run(result: str, number: str) -> tuple[str, str]:
         environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "OPEN": number, "RUN": "RUN"}
         command = [GITHUB / "weekly.sh", result, "logs"]
         subprocess.run(command, cwd=tmp_path, env=environment, check=True)
-        calls = (tmp_path / "calls").read_text().splitlines()[1:]
+        calls = (tmp_path / "calls").read_text("utf8").splitlines()[1:]
         (tmp_path / "calls").unlink()
         body = tmp_path / "body"
-        return " ".join(calls), body.read_text() if body.exists() else ""
+        return " ".join(calls), body.read_text("utf8") if body.exists() else ""
 
     return run
 

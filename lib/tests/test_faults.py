@@ -9,7 +9,6 @@ import bz2
 import json
 import os
 import random
-import resource
 import signal
 import subprocess
 import sys
@@ -47,6 +46,7 @@ def batches():
 @pytest.fixture
 def no_large_files():
     """In this process no file can grow over a megabyte: writing fails as on a full disk."""
+    resource = pytest.importorskip("resource", reason="Windows limits no file's size")
     signals = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (MEGABYTE, limits[1]))
@@ -108,7 +108,9 @@ def on_a_disk_of_its_own(folder, options, program):
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("needs Linux and the right to mount a small disk")
     then = f'{mount} && "$0" -c "$1" {folder}/c.pt'
-    done = subprocess.run([*alone, then, sys.executable, program], capture_output=True, text=True)
+    done = subprocess.run(
+        [*alone, then, sys.executable, program], capture_output=True, encoding="utf8"
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -131,7 +133,7 @@ def test_a_fit_says_before_its_first_step_that_the_disk_is_read_only(tmp_path):
 
 def test_a_fit_says_before_its_first_step_that_a_name_is_taken(tmp_path):
     (tmp_path / "folder" / "c.pt").mkdir(parents=True)
-    (tmp_path / "file").write_text("mine")
+    (tmp_path / "file").write_text("mine", "utf8")
     (tmp_path / ".taken.pt.tmp").mkdir()
     for path, named in (
         ("folder/c.pt", r"folder/c\.pt'"),
@@ -143,7 +145,7 @@ def test_a_fit_says_before_its_first_step_that_a_name_is_taken(tmp_path):
         with pytest.raises(OSError, match=named):
             fit(model, batches(), FitConfig(n_steps=3, lr=0.1), checkpoint=tmp_path / path)
         assert model[1].weight.tolist() == before
-    assert (tmp_path / "file").read_text() == "mine"
+    assert (tmp_path / "file").read_text("utf8") == "mine"
 
 
 def test_a_finished_fit_is_read_from_where_nothing_can_be_written(tmp_path):
@@ -217,7 +219,7 @@ def test_a_damaged_model_is_named_with_both_checksums(tmp_path):
         path.write_bytes(data)
         with pytest.raises(ValueError, match=rf"{path} has the SHA-256 .* says {'0' * 64}"):
             trained.load("a", tmp_path)
-    (tmp_path / "a.json").write_text(json.dumps({"name": "a"}))
+    (tmp_path / "a.json").write_text(json.dumps({"name": "a"}), "utf8")
     with pytest.raises(ValueError, match=r"a\.json is damaged: the record lacks config"):
         trained.load("a", tmp_path)
 
