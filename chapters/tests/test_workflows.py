@@ -34,13 +34,15 @@ def steps(path: Path) -> list[dict]:
 
 
 def targets(command: str, matrix: str = "") -> set[str]:
-    """The make targets of a shell command; `$TARGET` is any of the matrix's."""
+    """The verbs of a shell command, through make or not; `$TARGET` is any of the matrix's."""
     found = set()
-    for call in re.findall(r"(?:^|[;&|]|\w=\S+)\s*make ([^#;&|\n]*)", command, re.MULTILINE):
+    for call in re.findall(
+        r"(?:^|[;&|]|\w=\S+)\s*(?:make|python -m book) ([^#;&|\n]*)", command, re.MULTILINE
+    ):
         for word in call.replace('"', "").split():
             if word.startswith("$"):
                 found |= set(matrix.split())
-            elif "=" not in word and not word.startswith("-") and not word[0].isdigit():
+            elif "=" not in word and word[0].isalpha():
                 found.add(word)
     return found
 
@@ -66,6 +68,7 @@ def test_targets_are_found_in_a_command():
         "four",
     }
     assert targets('make "$TARGET"', "five six") == {"five", "six"}
+    assert targets("python -m book env lint 2>&1 | tee x") == {"env", "lint"}
 
 
 @pytest.mark.parametrize(
