@@ -49,7 +49,9 @@ def lay_at_root(app: Sphinx, error: Exception | None) -> None:
         return
     root = Path(app.outdir)
     (root / "_static" / FOLDER / "sw.js").replace(root / "sw.js")
-    (root / "manifest.webmanifest").write_text(manifest(app.imprint.title, app.imprint.subtitle))
+    (root / "manifest.webmanifest").write_text(
+        manifest(app.imprint.title, app.imprint.subtitle), "utf8"
+    )
     if not app.config.keep_visited_pages:
         (root / "sw.js").write_text(FAREWELL, "utf8")
 

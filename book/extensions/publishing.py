@@ -230,7 +230,9 @@ def write_files(app: Sphinx, error: Exception | None) -> None:
         for page in sorted(app.env.found_docs)
     }
     (out / "sitemap.xml").write_bytes(sitemap(days))
-    (out / "robots.txt").write_text(f"User-agent: *\nAllow: /\nSitemap: {site}sitemap.xml\n")
+    (out / "robots.txt").write_text(
+        f"User-agent: *\nAllow: /\nSitemap: {site}sitemap.xml\n", "utf8"
+    )
     (out / "feed.xml").write_bytes(feed(changes, site, app.config.project, app.config.author))
     (out / ".nojekyll").touch()
     lost = out / f"{NOT_FOUND}.html"

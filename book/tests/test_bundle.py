@@ -37,7 +37,7 @@ def test_a_book_goes_on_without_the_bundle_and_a_test_does_not(arguments, code):
         "runpy.run_module('book.tools.live', run_name='__main__')\n"
     )
     command = [sys.executable, "-c", program]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf8")
     assert done.returncode == code, done.stderr
     (line,) = done.stdout.splitlines()
     assert "npm is missing" in line

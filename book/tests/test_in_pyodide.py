@@ -44,7 +44,7 @@ def in_node(program: str = "", answers: Sequence[dict[str, Any]] = ()) -> dict[s
     assert node, "node is missing (Debian: apt-get install nodejs)"
     command = [node, str(LIVE / "in_node.mjs"), str(OUT)]
     given = json.dumps({"program": program, "answers": answers})
-    done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, input=given, capture_output=True, encoding="utf8", timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
 

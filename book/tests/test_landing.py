@@ -75,7 +75,7 @@ def test_a_promise_becomes_one_line():
 
 def test_a_chapter_without_minutes_is_told_so(tmp_path):
     (tmp_path / "01_a.ipynb").write_text(
-        '{"cells": [{"source": ["# 1. A\\n", "\\n", "*Promise.*"]}]}'
+        '{"cells": [{"source": ["# 1. A\\n", "\\n", "*Promise.*"]}]}', "utf8"
     )
     with pytest.raises(ValueError, match=r"01_a\.ipynb: the opening says no"):
         landing.Chapter.read(tmp_path, "01_a")

@@ -376,7 +376,7 @@ def test_an_import_that_the_browser_does_not_keep_says_so(open_fresh, tmp_path):
     answer = {"source": RIGHT, "state": "passed", "changed": "2026-01-01T00:00:00Z"}
     found = {"format": "unrolled-answers", "version": 1, "answers": {"c01_x/bits_per_byte": answer}}
     file = tmp_path / "answers.json"
-    file.write_text(json.dumps(found))
+    file.write_text(json.dumps(found), "utf8")
     page.set_input_files("#u-progress input[type=file]", file)
     page.wait_for_selector("text=its storage is full or closed")
 
@@ -410,7 +410,7 @@ def test_progress_counts_exports_imports_and_erases(page, open_fresh, address, t
     assert f"0 of {total} exercises solved" in elsewhere.inner_text("#u-progress")
     for text, says in [("no JSON", "is not JSON"), ("{}", "holds no answers")]:
         bad = tmp_path / "bad.json"
-        bad.write_text(text)
+        bad.write_text(text, "utf8")
         elsewhere.set_input_files("#u-progress input[type=file]", bad)
         elsewhere.wait_for_selector(f"text={says}")
     elsewhere.set_input_files("#u-progress input[type=file]", file)

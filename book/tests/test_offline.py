@@ -236,7 +236,7 @@ def test_a_change_deep_down_changes_every_address_above_it(tmp_path):
     before = (tmp_path / "chapter.html").read_text("utf8")
     versions.stamp(tmp_path)
     assert (tmp_path / "chapter.html").read_text("utf8") == before
-    with (tmp_path / "_static/exercises/answers.mjs").open("a") as file:
+    with (tmp_path / "_static/exercises/answers.mjs").open("a", encoding="utf8") as file:
         file.write("// changed\n")
     versions.stamp(tmp_path)
     after = (tmp_path / "chapter.html").read_text("utf8")

@@ -174,7 +174,7 @@ def history(tmp_path):
     git("init", "-q")
     for day, names in {"2026-01-01": ["a.md", "ü b.md"], "2026-02-03": ["a.md"]}.items():
         for name in names:
-            (tmp_path / name).write_text(day)
+            (tmp_path / name).write_text(day, "utf8")
         git("add", "-A")
         git("commit", "-qm", "x", day=day)
     return tmp_path
@@ -288,14 +288,17 @@ def small(tmp_path):
         path = tmp_path / f"{page}.html"
         path.parent.mkdir(exist_ok=True)
         root = "../" if "/" in page else ""
-        path.write_text(f"""<html><head><link rel="canonical" href="{page_address(HOME, page)}">
+        path.write_text(
+            f"""<html><head><link rel="canonical" href="{page_address(HOME, page)}">
 <meta property="og:url" content="{page_address(HOME, page)}">
 <meta property="og:image" content="{HOME}card.png"></head><body id="top">
 <a href="{root}index.html#top">home</a> <a href="{root}chapters/one.html">one</a>
 <a href="/c/chapters/one.html">one</a> <a href="{HOME}chapters/one.html">one</a>
-<a href="https://elsewhere.org/x">x</a> {site.PLACE}</body></html>""")
+<a href="https://elsewhere.org/x">x</a> {site.PLACE}</body></html>""",
+            "utf8",
+        )
     (tmp_path / "card.png").touch()
-    (tmp_path / "robots.txt").write_text(f"Sitemap: {HOME}sitemap.xml\n")
+    (tmp_path / "robots.txt").write_text(f"Sitemap: {HOME}sitemap.xml\n", "utf8")
     (tmp_path / "feed.xml").write_bytes(publishing.feed(CHANGES, HOME, "Small", "Ada"))
     days = {page_address(HOME, page): None for page in ("index", "chapters/one")}
     (tmp_path / "sitemap.xml").write_bytes(publishing.sitemap(days))
@@ -339,7 +342,7 @@ def test_editions_are_linked_where_they_were_built(small, tmp_path):
     sources.mkdir(parents=True)
     (sources / "01_a.ipynb").write_bytes(b"{}")
     (sources / "02_b.md").write_bytes(b"no notebook")
-    (html / "index.html").write_text(f"<p>{site.PLACE}</p>")
+    (html / "index.html").write_text(f"<p>{site.PLACE}</p>", "utf8")
     assert site.assemble(html, build, out) == []
     text = (out / "index.html").read_text("utf8")
     assert re.findall('href="(.*?)"', text) == [site.NOTEBOOKS]

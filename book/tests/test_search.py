@@ -30,7 +30,7 @@ def found(*queries: str) -> list[list[dict]]:
     node = shutil.which("node")
     assert node, "the search is tried in node; install it with: apt-get install nodejs"
     command = [node, str(Path(__file__).with_name("search_in_node.mjs")), str(SCRIPTS)]
-    done = subprocess.run(command, input=json.dumps(queries), capture_output=True, text=True)
+    done = subprocess.run(command, input=json.dumps(queries), capture_output=True, encoding="utf8")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)["answers"]
 

@@ -100,7 +100,7 @@ BUDGET = {"kB": 650, "requests": 40, "shift": 0.05}
 def test_a_chapter_keeps_its_budget_on_a_slow_line(name, slow):
     seen = slow(name)
     if path := os.environ.get("WEIGHTS"):
-        with Path(path).open("a") as file:
+        with Path(path).open("a", encoding="utf8") as file:
             file.write(json.dumps({"page": name} | seen) + "\n")
     over = {what: seen[what] for what, limit in BUDGET.items() if seen[what] > limit}
     assert over == {}

@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from book.tools.notebooks import PACKAGES, ROOT
+from book.verbs.system import program
 
 OUT = ROOT / "_build" / "dist"
 UV = Path(sys.executable).with_name("uv")
@@ -97,7 +98,7 @@ def try_out(wheels: dict[str, Path]) -> None:
     clean |= {"UV_FIND_LINKS": os.environ.get("PIP_FIND_LINKS", "")}
     for names in (["unrolled"], ["unrolled", "unrolled_book"]):
         with tempfile.TemporaryDirectory() as folder:
-            python = Path(folder, "venv", "bin", "python")
+            python = program("python", Path(folder, "venv"))
             subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, python.parents[1]])
             # torch first and by its version: another one would be another build, of gigabytes
             for wanted in ([torch[0]], [str(wheels[name].resolve()) for name in names]):

@@ -145,7 +145,7 @@ def in_a_child(work: Callable[[], int], log: Path, limit: float) -> int | None:
         code = BROKEN
         try:
             os.setsid()
-            with log.open("w") as file:
+            with log.open("w", encoding="utf8") as file:
                 os.dup2(file.fileno(), 1)
                 os.dup2(file.fileno(), 2)
             code = work()
@@ -215,7 +215,7 @@ def measure(tree: Path, test_file: str, into: Path) -> int:
         read[file] = digest(path)
     if code not in (0, NO_TESTS):  # there are none where all need a GPU
         return code
-    into.write_text(json.dumps({"seconds": seconds, "lines": lines, "read": read}))
+    into.write_text(json.dumps({"seconds": seconds, "lines": lines, "read": read}), "utf8")
     return 0
 
 
@@ -228,7 +228,7 @@ def is_fresh(kept: Path, tree: Path) -> bool:
     """Whether a test file was measured, and all that it ran is still the same."""
     if not kept.exists():
         return False
-    read = json.loads(kept.read_text())["read"]
+    read = json.loads(kept.read_text("utf8"))["read"]
     return all(digest(tree / "lib/unrolled" / file) == was for file, was in read.items())
 
 
@@ -244,9 +244,11 @@ def coverage_map(tree: Path, work: Path) -> dict[str, dict]:
         if not is_fresh(kept, tree):
             start = time.monotonic()
             if in_a_child(partial(measure, tree, test, kept), log, LIMIT_OF_A_MEASURE) != 0:
-                raise RuntimeError(f"{test} fails without a mutant\n{log.read_text()[-2000:]}")
+                raise RuntimeError(
+                    f"{test} fails without a mutant\n{log.read_text('utf8')[-2000:]}"
+                )
             print(f"{test}: {time.monotonic() - start:.0f} s", flush=True)
-        maps[path.name] = json.loads(kept.read_text())
+        maps[path.name] = json.loads(kept.read_text("utf8"))
     return maps
 
 
@@ -311,7 +313,7 @@ def verdict(mutant: Mutant, original: str, tree: Path, maps: dict, work: Path) -
         for tests, limit in ((list(exact), usual), (whole, LIMIT_OF_A_FILE)):
             code = in_a_child(partial(run_tests, tree, tests), log, limit) if tests else 0
             if code in (NO_TESTS, BROKEN):
-                raise RuntimeError(log.read_text()[-2000:])
+                raise RuntimeError(log.read_text("utf8")[-2000:])
             if code != 0:
                 return "timed out" if code is None else "caught"
         return "survived" if exact or whole else "no test"
@@ -351,13 +353,13 @@ def of_the_library(size: int, seed: int, only: str, work: Path) -> list[dict]:
     sources = {str(p.relative_to(tree / "lib/unrolled")): p.read_text("utf8") for p in paths}
     sources = {file: sources[file] for file in sorted(sources) if only in file}
     chosen = sample(sources, size, seed)
-    known = json.loads(kept.read_text()) if kept.exists() else {}
+    known = json.loads(kept.read_text("utf8")) if kept.exists() else {}
     for i, mutant in enumerate(chosen, 1):
         if known.get(mutant.name, {}).get("verdict") not in ("caught", "timed out"):
             start = time.monotonic()
             told = verdict(mutant, sources[mutant.file], tree, maps, work)
             known[mutant.name] = asdict(mutant) | {"verdict": told}
-            kept.write_text(json.dumps(known))
+            kept.write_text(json.dumps(known), "utf8")
             took = f"{time.monotonic() - start:.0f} s"
             print(f"{i}/{len(chosen)} {told} {mutant.file}:{mutant.line} {took}", flush=True)
     return [known[mutant.name] for mutant in chosen]
@@ -419,6 +421,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="part of a file's path")
     parser.add_argument("--work", type=Path, default=ROOT / "_build/mutants")
     asked = parser.parse_args(arguments)
+    if not hasattr(os, "fork"):
+        parser.error("each mutant runs in a fork, which Windows has not; use the container")
     asked.work.mkdir(parents=True, exist_ok=True)
     run = of_the_library if asked.of == "library" else of_the_exercises
     print(report(run(asked.sample, asked.seed, asked.only, asked.work)))

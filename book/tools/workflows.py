@@ -47,7 +47,7 @@ def lint(paths: list[Path]) -> subprocess.CompletedProcess[str]:
         program = Path(folder, "lint.mjs")
         program.write_text(_PROGRAM, "utf8")
         command = ["node", str(program), *map(str, paths)]
-        return subprocess.run(command, capture_output=True, text=True)
+        return subprocess.run(command, capture_output=True, encoding="utf8")
 
 
 def main() -> int:

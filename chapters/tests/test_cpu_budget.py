@@ -80,7 +80,7 @@ def run(tmp_path_factory):
     command += ["--dist", "loadscope", "-p", "book.tools.verify.cpu", "--cpu-budget=0.3"]
     command += ["-p", "book.tools.verify.kernels"]
     command += ["-p", "no:cacheprovider", "--rootdir", str(ROOT), str(folder)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf8")
 
 
 def test_a_chapter_over_its_budget_fails_the_run_and_its_cell_is_named(run):

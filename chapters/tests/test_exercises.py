@@ -329,5 +329,5 @@ def test_starters_keep_the_chapters_style(tmp_path):
     style = ["--config", str(ROOT / "chapters" / "ruff.toml"), str(tmp_path)]
     for task in (["format", "--check"], ["check", "--select", "E501"]):
         command = [sys.executable, "-m", "ruff", *task, *style]
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = subprocess.run(command, capture_output=True, encoding="utf8")
         assert done.returncode == 0, done.stdout + done.stderr

@@ -53,8 +53,10 @@ def made(root) -> dict[str, str]:
     found["manifest"] = offline.manifest(imprint.title, imprint.subtitle)
     found["feed"] = feed("## 1.0.0 (2027-01-02)\n\nNew.\n", BASE, imprint.title, imprint.author)
     found["feed"] = found["feed"].decode()
-    found["citation"] = "".join(landing.cited(yaml.safe_load(citation.read_text()), "2027", BASE))
-    found["CITATION.cff"] = citation.read_text()
+    found["citation"] = "".join(
+        landing.cited(yaml.safe_load(citation.read_text("utf8")), "2027", BASE)
+    )
+    found["CITATION.cff"] = citation.read_text("utf8")
     for page in ("index.md", "book/about.md", "book/tutor.md"):
         found[page] = imprint.fill((ROOT / page).read_text("utf8"))
     return found
@@ -101,7 +103,9 @@ def test_who_is_cited_with_more_than_a_name_keeps_it():
 @pytest.mark.parametrize("line", ["title", "subtitle", "author", "copyright", "licence"])
 def test_a_line_that_is_missing_is_named(root, line):
     path = root / "_config.yml"
-    path.write_text(re.sub(rf"^{line}: .*$", "", path.read_text("utf8"), flags=re.MULTILINE))
+    path.write_text(
+        re.sub(rf"^{line}: .*$", "", path.read_text("utf8"), flags=re.MULTILINE), "utf8"
+    )
     with pytest.raises(ValueError, match=f"no line {line}: "):
         Imprint.read(root)
 
@@ -117,5 +121,7 @@ def test_nothing_that_makes_the_book_names_it():
         "book/assets",
     ]
     command = ["git", "grep", "-l", "-I", "-w", "Unrolled", "--", *places]
-    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.splitlines()
+    found = subprocess.run(
+        command, cwd=ROOT, capture_output=True, encoding="utf8"
+    ).stdout.splitlines()
     assert set(found) <= {"book/tools/live/bundle.py"}

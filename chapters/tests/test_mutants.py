@@ -94,11 +94,11 @@ def test_a_child_that_runs_too_long_is_ended(tmp_path):
 def test_a_measurement_is_kept_until_what_it_ran_has_changed(tmp_path):
     kept, module = tmp_path / "kept.json", tmp_path / "lib/unrolled/models/double.py"
     module.parent.mkdir(parents=True)
-    module.write_text(SOURCE)
+    module.write_text(SOURCE, "utf8")
     assert not mutants.is_fresh(kept, tmp_path)
-    kept.write_text(json.dumps({"read": {"models/double.py": mutants.digest(module)}}))
+    kept.write_text(json.dumps({"read": {"models/double.py": mutants.digest(module)}}), "utf8")
     assert mutants.is_fresh(kept, tmp_path)
-    module.write_text(SOURCE.replace("2 * x", "3 * x"))
+    module.write_text(SOURCE.replace("2 * x", "3 * x"), "utf8")
     assert not mutants.is_fresh(kept, tmp_path)
     module.unlink()
     assert not mutants.is_fresh(kept, tmp_path)

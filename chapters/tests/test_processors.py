@@ -85,7 +85,7 @@ def test_what_compares_stored_with_computed_is_marked():
     command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider"]
     found = subprocess.run(
         [*command, "-m", "stored and not trains", *processors.marked()],
-        cwd=ROOT, env=os.environ, capture_output=True, text=True,
+        cwd=ROOT, env=os.environ, capture_output=True, encoding="utf8",
     ).stdout  # fmt: skip
     for name in (
         "test_what_a_tool_writes_is_up_to_date[landing]",

@@ -18,10 +18,14 @@ CHANGES = "# Changes\n\nA head.\n\n## Unreleased\n\n- **One.** A thing.\n  More.
 def root(tmp_path):
     for folder in (tmp_path / "lib", tmp_path / "book" / "teaching"):
         folder.mkdir(parents=True)
-        (folder / "pyproject.toml").write_text('[project]\nname = "u"\nversion = "0.1.0"\n')
-    (tmp_path / "CITATION.cff").write_text("cff-version: 1.2.0\nversion: 0.1.0\nlicense: MIT\n")
-    (tmp_path / "CHANGELOG.md").write_text(CHANGES)
-    (tmp_path / "_config.yml").write_text("repository:\n  url: https://x.org/y\n  branch: main\n")
+        (folder / "pyproject.toml").write_text('[project]\nname = "u"\nversion = "0.1.0"\n', "utf8")
+    (tmp_path / "CITATION.cff").write_text(
+        "cff-version: 1.2.0\nversion: 0.1.0\nlicense: MIT\n", "utf8"
+    )
+    (tmp_path / "CHANGELOG.md").write_text(CHANGES, "utf8")
+    (tmp_path / "_config.yml").write_text(
+        "repository:\n  url: https://x.org/y\n  branch: main\n", "utf8"
+    )
     return tmp_path
 
 
@@ -40,26 +44,28 @@ def test_a_release_is_prepared_checked_and_left_behind(root):
     assert release.version(root) == "1.0.0"
     assert release.check("v1.0.0", root) == []
     assert release.notes("v1.0.0", root) == "- **One.** A thing.\n  More.\n- Two."
-    cited = (root / "CITATION.cff").read_text()
+    cited = (root / "CITATION.cff").read_text("utf8")
     assert "version: 1.0.0\ndate-released: 2027-02-03\n" in cited
     assert cited.startswith("cff-version: 1.2.0\n")
-    assert "  branch: v1.0.0\n" in (root / "_config.yml").read_text()
+    assert "  branch: v1.0.0\n" in (root / "_config.yml").read_text("utf8")
 
     release.after(root)
     assert release.disagreements(root) == []
-    assert "  branch: main\n" in (root / "_config.yml").read_text()
+    assert "  branch: main\n" in (root / "_config.yml").read_text("utf8")
     head = "A head.\n\n## Unreleased\n\n## 1.0.0 (2027-02-03)\n\n- **One.**"
-    assert head in (root / "CHANGELOG.md").read_text()
+    assert head in (root / "CHANGELOG.md").read_text("utf8")
     assert release.notes("v1.0.0", root).endswith("- Two.")
     with pytest.raises(ValueError, match="no text below"):
         release.prepare("1.1.0", root, DAY)
 
-    changes = (root / "CHANGELOG.md").read_text()
-    (root / "CHANGELOG.md").write_text(changes.replace("Unreleased\n", "Unreleased\n\n- Three.\n"))
+    changes = (root / "CHANGELOG.md").read_text("utf8")
+    (root / "CHANGELOG.md").write_text(
+        changes.replace("Unreleased\n", "Unreleased\n\n- Three.\n"), "utf8"
+    )
     release.prepare("1.1.0", root, DAY)
     assert release.check("v1.1.0", root) == []
     assert release.notes("v1.1.0", root) == "- Three."
-    assert (root / "CITATION.cff").read_text().count("date-released") == 1
+    assert (root / "CITATION.cff").read_text("utf8").count("date-released") == 1
 
 
 def test_a_tag_that_is_not_this_version_is_refused_with_what_differs(root):
@@ -87,7 +93,7 @@ def test_a_tag_that_is_not_this_version_is_refused_with_what_differs(root):
 def test_whatever_tells_another_version_is_named(root, name, old, new, told):
     release.prepare("1.0.0", root, DAY)
     path = root / name
-    path.write_text(path.read_text().replace(old, new))
+    path.write_text(path.read_text("utf8").replace(old, new), "utf8")
     assert any(told in line for line in release.disagreements(root))
 
 

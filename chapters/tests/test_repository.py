@@ -53,11 +53,12 @@ def distributions(package: str) -> frozenset[str]:
 
 def test_every_package_that_our_code_imports_is_listed_in_requirements():
     command = ["git", "ls-files", "*.py"]
-    files = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    files = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf8", check=True)
     paths = [ROOT / name for name in files.stdout.split() if (ROOT / name).exists()]
     own = {"book", "lib", "unrolled", "unrolled_book"} | {path.stem for path in paths}
     listed = set(pins((ROOT / "requirements.txt").read_text("utf8")))
-    fetched = re.findall(r"--with ([\w-]+)==", (ROOT / "Makefile").read_text("utf8"))
+    verbs = (ROOT / "book" / "verbs" / "checking.py").read_text("utf8")
+    fetched = re.findall(r'"--with", "([\w-]+)==', verbs)
     listed |= {canonical(name) for name in fetched}  # for one target only
     missing = {
         f"{path.relative_to(ROOT)} imports {name}"
@@ -89,3 +90,44 @@ def test_every_package_of_the_lock_has_a_hash_and_no_host(name):
     bare = [e.splitlines()[0] for e in entries if "--hash=sha256:" not in e]
     assert not bare
     assert not re.search(r"://|index-url|find-links", lock)
+
+
+TEXT_MODE = {"text", "universal_newlines"}
+NO_FILES = {"archive", "gzip", "Image", "os", "tarfile", "webbrowser"}  # whose `open` is another
+
+
+def without_encoding(source: str) -> list[str]:
+    """The calls that read or write text in the system's own encoding: on Windows not UTF-8."""
+    found = []
+    for call in ast.walk(ast.parse(source)):
+        if not isinstance(call, ast.Call) or "encoding" in {word.arg for word in call.keywords}:
+            continue
+        owner, _, name = ast.unparse(call.func).rpartition(".")
+        words = {word.arg for word in call.keywords}
+        modes = [
+            a.value for a in call.args if isinstance(a, ast.Constant) and len(str(a.value)) < 4
+        ]
+        if (
+            (name == "read_text" and not call.args)
+            or (name == "write_text" and len(call.args) < 2)
+            or (name in {"run", "Popen", "check_output"} and words & TEXT_MODE)
+            or (name == "open" and owner not in NO_FILES and not any("b" in str(m) for m in modes))
+        ):
+            found.append(ast.unparse(call))
+    return found
+
+
+def test_texts_are_read_and_written_as_utf_8_whatever_the_system_prefers():
+    command = ["git", "ls-files", "*.py"]
+    files = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf8", check=True)
+    paths = [ROOT / name for name in files.stdout.split() if (ROOT / name).exists()]
+    found = {str(p.relative_to(ROOT)): without_encoding(p.read_text("utf8")) for p in paths}
+    only_linux = found.pop("book/teaching/unrolled_book/exercises/engine/sandboxed.py")
+    assert only_linux == ["statm.read_text()"], "of /proc"
+    assert not {name: calls for name, calls in found.items() if calls}, "give the encoding: utf8"
+
+
+def test_a_call_without_encoding_is_found():
+    lines = ["open(p)", "p.open('a')", "p.read_text()", "p.write_text(t)", "run(c, text=True)"]
+    assert without_encoding("\n".join(lines)) == lines
+    assert not without_encoding("open(p, 'rb'); open(p, encoding='utf8'); p.read_text('utf8')")

@@ -134,7 +134,7 @@ def test_a_folder_of_ones_own_gives_its_exercises_and_says_where_they_are_checke
     chapter = tmp_path / "c07_backprop"
     chapter.mkdir()
     shutil.copy(exercises.load("softmax_vjp").path, chapter)
-    (chapter / "__init__.py").write_text('order = ("softmax_vjp",)\n')
+    (chapter / "__init__.py").write_text('order = ("softmax_vjp",)\n', "utf8")
     (exercise,) = exercise_cells.of_chapter(BACKPROP, tmp_path)
     check = exercise_cells.cells(exercise, 1)[2]
     assert check.source == f'check("softmax_vjp", softmax_vjp, folder="{tmp_path}")'
@@ -206,7 +206,7 @@ def test_a_tag_pins_what_pip_installs_and_nothing_else_and_main_takes_the_pin_aw
     assert address.readdress(pinned, "https://github.com/x/y") == text
     config = tmp_path / "_config.yml"
     for branch, pin in (("main", ""), ("v1.0.0", "@v1.0.0")):
-        config.write_text(f"repository:\n  url: {NEW}\n  branch: {branch}\n")
+        config.write_text(f"repository:\n  url: {NEW}\n  branch: {branch}\n", "utf8")
         assert address.library_source(config) == NEW + pin
     notebook = new_notebook(cells=[new_code_cell("import math")])
     address.set_bootstrap(notebook, f"{NEW}@v1.0.0")
@@ -217,9 +217,9 @@ def test_a_tag_pins_what_pip_installs_and_nothing_else_and_main_takes_the_pin_aw
 
 def test_the_configuration_is_the_one_place(tmp_path):
     config = tmp_path / "_config.yml"
-    config.write_text("repository:\n  url: https://github.com/x/y.git/\n")
+    config.write_text("repository:\n  url: https://github.com/x/y.git/\n", "utf8")
     assert address.repository_url(config) == "https://github.com/x/y"
-    config.write_text("title: a\n")
+    config.write_text("title: a\n", "utf8")
     with pytest.raises(ValueError, match="no repository: url"):
         address.repository_url(config)
 
@@ -230,14 +230,14 @@ def test_no_other_file_names_the_address():
     url = address.repository_url().removeprefix("https://")
     pages = address._pages(url.partition("/")[2])
     command = ["git", "grep", "-l", "-I", "-e", url, "-e", pages]
-    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf8")
     assert found.returncode in (0, 1), found.stderr
     assert {ROOT / name for name in found.stdout.splitlines()} <= known
 
 
 def test_notebooks_and_readme_are_in_step_with_the_configuration():
     program = [sys.executable, "-m", "book.tools.notebooks.address", "--check"]
-    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(program, cwd=ROOT, capture_output=True, encoding="utf8")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -346,7 +346,7 @@ def test_a_new_exercise_passes_the_tests_of_exercises(beginning):
     assert package.read_text("utf8") == 'order = ("one", "two")\n'
     program = [sys.executable, "-m", "pytest", "-q", "-x", "chapters/tests/test_exercises.py"]
     environment = os.environ | {"EXERCISES": str(beginning / "exercises")}
-    done = subprocess.run(program, cwd=ROOT, env=environment, capture_output=True, text=True)
+    done = subprocess.run(program, cwd=ROOT, env=environment, capture_output=True, encoding="utf8")
     assert done.returncode == 0, done.stdout[-2000:]
 
 

@@ -14,12 +14,11 @@ from pathlib import Path
 import pytest
 import yaml
 from book.tools.notebooks import ROOT
+from book.verbs import VERBS, checking, environments, reading, writing  # noqa: F401 - all verbs
 
 GITHUB = ROOT / ".github"
 WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
 ACTIONS = sorted(GITHUB.glob("actions/*/action.yml"))
-MAKEFILE = (ROOT / "Makefile").read_text("utf8")
-TARGETS = set(re.findall(r"^([a-z][a-z-]*):(?!=)", MAKEFILE, re.MULTILINE))
 
 
 def load(path: Path) -> dict:
@@ -35,13 +34,15 @@ def steps(path: Path) -> list[dict]:
 
 
 def targets(command: str, matrix: str = "") -> set[str]:
-    """The make targets of a shell command; `$TARGET` is any of the matrix's."""
+    """The verbs of a shell command, through make or not; `$TARGET` is any of the matrix's."""
     found = set()
-    for call in re.findall(r"(?:^|[;&|]|\w=\S+)\s*make ([^#;&|\n]*)", command, re.MULTILINE):
+    for call in re.findall(
+        r"(?:^|[;&|]|\w=\S+)\s*(?:make|python -m book) ([^#;&|\n]*)", command, re.MULTILINE
+    ):
         for word in call.replace('"', "").split():
             if word.startswith("$"):
                 found |= set(matrix.split())
-            elif "=" not in word and not word.startswith("-") and not word[0].isdigit():
+            elif "=" not in word and word[0].isalpha():
                 found.add(word)
     return found
 
@@ -57,7 +58,7 @@ def test_every_make_target_that_is_called_exists():
     for command in load(ROOT / ".readthedocs.yaml")["build"]["commands"]:
         called |= targets(command)
     assert {"check", "test-notebooks", "env", "site", "check-release", "test-newest"} <= called
-    assert called <= TARGETS, f"the Makefile has no {sorted(called - TARGETS)}"
+    assert called <= set(VERBS), f"there is no verb {sorted(called - set(VERBS))}"
 
 
 def test_targets_are_found_in_a_command():
@@ -67,6 +68,7 @@ def test_targets_are_found_in_a_command():
         "four",
     }
     assert targets('make "$TARGET"', "five six") == {"five", "six"}
+    assert targets("python -m book env lint 2>&1 | tee x") == {"env", "lint"}
 
 
 @pytest.mark.parametrize(
@@ -117,7 +119,8 @@ def test_the_jobs_run_on_every_python_that_is_promised():
     pythons = promised_pythons()
     assert sorted({row["python"] for row in rows()}) == pythons
     first, last = (tuple(map(int, version.split("."))) for version in (pythons[0], pythons[-1]))
-    assert f"{first} <= v <= {last}" in MAKEFILE
+    entrance = (ROOT / "book" / "__main__.py").read_text("utf8")
+    assert f"{first} <= sys.version_info[:2] <= {last}" in entrance
     for name in ("README.md", "book/how-to-use.md"):
         text = (ROOT / name).read_text("utf8")
         assert f"Python {pythons[0]}–{pythons[-1]}" in text, name
@@ -125,12 +128,11 @@ def test_the_jobs_run_on_every_python_that_is_promised():
 
 @pytest.mark.parametrize("python", promised_pythons())
 def test_the_jobs_are_what_make_test_runs(python):
-    stages = re.search(r"^test: .*\n.*call stages,([^)]*)", MAKEFILE, re.MULTILINE)
     of_python = [row for row in rows() if row["python"] == python]
     run = {word for row in of_python for word in row["targets"].split()} - {"lint-workflows"}
     assert "check" in run
-    fast = {"lint", "test-lib", "test-form"}
-    assert run - {"check"} | fast == set(re.split(r"[\s,]+", stages[1]))
+    fast = set(" ".join(checking.CHECK).split())
+    assert run - {"check"} | fast == set(" ".join(checking.TEST).split())
     for target in ("test-notebooks", "test-colab"):
         shards = [row["shard"] for row in of_python if row["targets"] == target]
         assert shards == [f"{i + 1}/{len(shards)}" for i in range(len(shards))]
@@ -161,21 +163,22 @@ def weekly(tmp_path):
     fake.write_text(
         '#!/bin/bash\necho "$@" >> calls\n'
         'if [ "$2" = list ]; then echo "$OPEN"; fi\n'
-        'while [ $# -gt 0 ]; do if [ "$1" = --body-file ]; then cp "$2" body; fi; shift; done\n'
+        'while [ $# -gt 0 ]; do if [ "$1" = --body-file ]; then cp "$2" body; fi; shift; done\n',
+        "utf8",
     )
     fake.chmod(0o755)
     (tmp_path / "logs" / "log-test-newest-3.11").mkdir(parents=True)
     log = tmp_path / "logs" / "log-test-newest-3.11" / "test-newest-3.11.log"
-    log.write_text("".join(f"line {n}\n" for n in range(1000)))
+    log.write_text("".join(f"line {n}\n" for n in range(1000)), "utf8")
 
     def run(result: str, number: str) -> tuple[str, str]:
         environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "OPEN": number, "RUN": "RUN"}
         command = [GITHUB / "weekly.sh", result, "logs"]
         subprocess.run(command, cwd=tmp_path, env=environment, check=True)
-        calls = (tmp_path / "calls").read_text().splitlines()[1:]
+        calls = (tmp_path / "calls").read_text("utf8").splitlines()[1:]
         (tmp_path / "calls").unlink()
         body = tmp_path / "body"
-        return " ".join(calls), body.read_text() if body.exists() else ""
+        return " ".join(calls), body.read_text("utf8") if body.exists() else ""
 
     return run
 
@@ -193,7 +196,8 @@ def test_the_weekly_run_keeps_one_issue(weekly):
 
 def test_the_container_has_what_make_would_install_and_allows_what_the_workflow_allows():
     machine = (ROOT / "Dockerfile").read_text("utf8")
-    wanted = set(re.findall(r"call debian,[a-z-]+,([^,]+),", (ROOT / "Makefile").read_text("utf8")))
+    verbs = (ROOT / "book" / "verbs" / "environments.py").read_text("utf8")
+    wanted = set(re.findall(r'debian\("[a-z-]+", "([^"]+)"', verbs))
     assert {"bubblewrap", "chromium"} <= wanted
     assert wanted <= set(re.search(r"apt-get install (.*?)&&", machine, re.DOTALL)[1].split())
     text = (ROOT / ".devcontainer" / "devcontainer.json").read_text("utf8")

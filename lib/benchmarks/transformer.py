@@ -290,7 +290,7 @@ def peak_of(step: Step, device: str) -> float:
         return (torch.cuda.max_memory_allocated() - before) / 2**20
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)  # what was freed and kept does not count
-        Path("/proc/self/clear_refs").write_text("5")  # Linux: begin the peak anew
+        Path("/proc/self/clear_refs").write_text("5", "utf8")  # Linux: begin the peak anew
         before = _status("VmRSS")
         step()
         return (_status("VmHWM") - before) / 2**10
@@ -299,7 +299,7 @@ def peak_of(step: Step, device: str) -> float:
 
 def _status(name: str) -> int:
     """kB, as Linux counts them for this process."""
-    lines = Path("/proc/self/status").read_text().splitlines()
+    lines = Path("/proc/self/status").read_text("utf8").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(name))
 
 

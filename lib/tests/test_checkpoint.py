@@ -138,10 +138,11 @@ def test_contents_come_back_as_they_were_saved_and_another_config_is_named(tmp_p
 
 
 STAGES = "save", "fsync", "replace"
+FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
 
 
 @pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
-@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("killed", [False, pytest.param(True, marks=FORKS)])
 @pytest.mark.parametrize("where", STAGES)
 def test_a_failure_or_a_kill_at_any_stage_leaves_the_old_file(tmp_path, monkeypatch, where, killed):
     """The new one is on the disk before it takes the name."""

@@ -24,7 +24,7 @@ from unrolled.training.fit import FitConfig, cross_entropy, fit, per_target
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 # A fork is there at once, but must not touch a GPU that the parent has used.
-METHOD = "spawn" if torch.cuda.is_available() else "fork"
+METHOD = "spawn" if torch.cuda.is_available() or not hasattr(os, "fork") else "fork"
 VOCAB, B, T, TIMEOUT = 7, 5, 3, 600.0
 
 
@@ -216,6 +216,7 @@ def whole(tmp_path_factory):
     return path, launch(disturbed, path)
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="Windows sends no signals")
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_killed_process_ends_the_run_and_its_checkpoint_goes_on_bit_for_bit(
     tmp_path, rank, capfd, whole
@@ -241,6 +242,7 @@ def test_a_checkpoint_of_two_holds_both_states_and_is_not_taken_up_by_one_or_thr
         launch(disturbed, path, n=3)
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="Windows sends no signals")
 def test_ctrl_c_in_one_process_stops_all_after_the_same_step(tmp_path):
     found = launch(disturbed, tmp_path / "run", 1, 2, signal.SIGINT)
     assert [(len(losses), interrupted) for losses, *_, interrupted in found] == [(3, True)] * 2
@@ -264,8 +266,12 @@ def test_a_function_of_a_notebook_is_forked_and_one_of_a_module_is_not(monkeypat
     here.__file__ = "script.py"
     assert distributed.method_for(here.function) == "spawn"
     del here.__file__
+    monkeypatch.setattr(os, "fork", lambda: None, raising=False)
     assert distributed.method_for(here.function) == "fork"
     assert distributed.method_for(os.getpid) == "spawn"
+    monkeypatch.delattr(os, "fork")  # as on Windows
+    with pytest.raises(ValueError, match=r"function is defined in a notebook.*put it into a file"):
+        distributed.method_for(here.function)
 
 
 PROGRAM = """
@@ -279,16 +285,18 @@ if os.environ["RANK"] == "0":
 
 
 def test_torchrun_starts_the_same_fit(tmp_path, alone):
-    (tmp_path / "program.py").write_text(PROGRAM)
+    (tmp_path / "program.py").write_text(PROGRAM, "utf8")
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path]),
         "FOUND": str(tmp_path / "found"), "OMP_NUM_THREADS": "1",
     }  # fmt: skip
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2",
                "--standalone", str(tmp_path / "program.py")]  # fmt: skip
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, encoding="utf8", timeout=TIMEOUT
+    )
     assert done.returncode == 0, done.stderr
-    losses = json.loads((tmp_path / "found").read_text())
+    losses = json.loads((tmp_path / "found").read_text("utf8"))
     assert losses == pytest.approx(alone["weighted"][0], abs=1e-5)
 
 

@@ -5,7 +5,6 @@ with what reads them.
 """
 
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -40,6 +39,7 @@ def batches():
 @pytest.fixture
 def no_large_files():
     """In this process no file can grow over a megabyte: writing fails as on a full disk."""
+    resource = pytest.importorskip("resource", reason="Windows limits no file's size")
     signals = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (MEGABYTE, limits[1]))
@@ -92,7 +92,9 @@ def on_a_disk_of_its_own(folder, options, program):
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("needs Linux and the right to mount a small disk")
     then = f'{mount} && "$0" -c "$1" {folder}/c.pt'
-    done = subprocess.run([*alone, then, sys.executable, program], capture_output=True, text=True)
+    done = subprocess.run(
+        [*alone, then, sys.executable, program], capture_output=True, encoding="utf8"
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -115,7 +117,7 @@ def test_a_fit_says_before_its_first_step_that_the_disk_is_read_only(tmp_path):
 
 def test_a_fit_says_before_its_first_step_that_a_name_is_taken(tmp_path):
     (tmp_path / "folder" / "c.pt").mkdir(parents=True)
-    (tmp_path / "file").write_text("mine")
+    (tmp_path / "file").write_text("mine", "utf8")
     (tmp_path / ".taken.pt.tmp").mkdir()
     for path, named in (
         ("folder/c.pt", r"folder/c\.pt'"),
@@ -127,7 +129,7 @@ def test_a_fit_says_before_its_first_step_that_a_name_is_taken(tmp_path):
         with pytest.raises(OSError, match=named):
             fit(model, batches(), FitConfig(n_steps=3, lr=0.1), checkpoint=tmp_path / path)
         assert model[1].weight.tolist() == before
-    assert (tmp_path / "file").read_text() == "mine"
+    assert (tmp_path / "file").read_text("utf8") == "mine"
 
 
 def test_a_finished_fit_is_read_from_where_nothing_can_be_written(tmp_path):

@@ -39,7 +39,7 @@ def test_a_tokeniser_comes_back(name, tmp_path):
 
 def test_a_file_that_is_no_tokeniser_is_refused_by_its_name(tmp_path):
     for content, said in (("{", "damaged or no JSON"), ("[1]", "no tok"), ('{"a": 1}', "no tok")):
-        (tmp_path / "t.json").write_text(content)
+        (tmp_path / "t.json").write_text(content, "utf8")
         with pytest.raises(ValueError, match=f"t.json is {said}"):
             load_tokenizer(tmp_path / "t.json")
 
@@ -87,11 +87,11 @@ def test_a_folder_as_it_was_downloaded(tmp_path, transformers):
     assert len(list(parts.glob("*.safetensors"))) > 1
     torch.testing.assert_close(load_pretrained(parts)(ids), expected)
     old.mkdir()
-    (old / "config.json").write_text((parts / "config.json").read_text())
+    (old / "config.json").write_text((parts / "config.json").read_text("utf8"), "utf8")
     with pytest.raises(FileNotFoundError, match="old has neither"):
         load_pretrained(old)
     torch.save(theirs.state_dict(), old / "pytorch_model.bin")
     torch.testing.assert_close(load_pretrained(old)(ids), expected)
-    (old / "config.json").write_text(json.dumps({"model_type": "mamba"}))
+    (old / "config.json").write_text(json.dumps({"model_type": "mamba"}), "utf8")
     with pytest.raises(ValueError, match=r"family must be one of .* got 'mamba'"):
         load_pretrained(old)

@@ -22,7 +22,7 @@ PAGE = Path(__file__).parents[2] / "book" / "use-the-library.md"
 def test_importing_the_front_loads_no_floor():
     program = "import sys, unrolled; print([m for m in sys.modules if m in ('torch', 'numpy')"
     program += " or m.startswith('unrolled.')])"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, encoding="utf8")
     assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
 
 

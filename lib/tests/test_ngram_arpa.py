@@ -60,7 +60,7 @@ def test_a_back_off_reader_finds_the_models_probabilities(tmp_path, order, ends,
 def test_the_file_has_the_usual_form(tmp_path):
     model = NGram.fit(np.array([0, 1, 0]), 2, 2, "absolute", discount=0.5)
     write_arpa(model, tmp_path / "model.arpa", ["a", "b"])
-    lines = [line.split("\t") for line in (tmp_path / "model.arpa").read_text().split("\n")]
+    lines = [line.split("\t") for line in (tmp_path / "model.arpa").read_text("utf8").split("\n")]
     assert [line[1] if line[1:] else line[0] for line in lines] == [
         "\\data\\", "ngram 1=2", "ngram 2=2", "",
         "\\1-grams:", "a", "b", "",

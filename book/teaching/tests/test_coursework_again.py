@@ -127,4 +127,4 @@ def test_an_error_about_a_missing_module_says_what_it_means(syllabus, tmp_path, 
     (cause,) = found.marks[0].causes
     assert cause.startswith("`my_helpers` is not there where answers are graded")
     assert "only Python's own modules and numpy, scipy are" in cause
-    assert "has to stand in the notebook" in (tmp_path / "feedback" / "ana.md").read_text()
+    assert "has to stand in the notebook" in (tmp_path / "feedback" / "ana.md").read_text("utf8")

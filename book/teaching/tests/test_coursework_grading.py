@@ -80,7 +80,7 @@ class Bench:
 @pytest.fixture(scope="module")
 def syllabus(tmp_path_factory) -> Syllabus:
     path = tmp_path_factory.mktemp("course") / "course.toml"
-    path.write_text(SYLLABUS)
+    path.write_text(SYLLABUS, "utf8")
     return Syllabus.read(path)
 
 
@@ -184,7 +184,7 @@ def test_answers_of_every_kind_get_their_mark_and_points(week1):
     unread = {student for student, grade in found.items() if "no file can be read" in grade.error}
     assert unread == {"broken JSON", "too large"}
     assert found["nobody"].error == found["ana"].error == ""
-    data = json.loads((out / "results" / "ana.json").read_text())  # in Gradescope's form
+    data = json.loads((out / "results" / "ana.json").read_text("utf8"))  # in Gradescope's form
     assert (data["score"], [test["max_score"] for test in data["tests"]]) == (8, [2, 4, 2])
     for test in data["tests"]:
         assert {"name", "score", "status", "output", "visibility", "number"} <= test.keys()
@@ -218,18 +218,18 @@ def test_nothing_of_a_student_s_is_markup_and_no_page_holds_an_expected_value(we
     _, out, _ = week1
     (eve,), (path,) = (out / "feedback").glob("Eve*.html"), (out / "feedback").glob("Eve*.md")
     for page in (eve, out / "report.html", out / "feedback" / "crash.html"):
-        text = page.read_text()
+        text = page.read_text("utf8")
         assert "alert(1)" in text or "by no fault of the answer" in text
         assert ("fire" in text) == (page.name == "report.html")  # the teacher's
         assert "default-src 'none'" in text
-        assert not re.search("[\u202e\x1b\x07]", text + path.read_text())
+        assert not re.search("[\u202e\x1b\x07]", text + path.read_text("utf8"))
         assert not re.search(r"<(script|img|b)\b|<[^<>]*\son\w+=", text)
-    for line in path.read_text().split("\n"):
+    for line in path.read_text("utf8").split("\n"):
         assert line.startswith("    ") or not re.search(r"(?<!\\)<", line)
-    json.loads(next((out / "results").glob("Eve*")).read_text())
+    json.loads(next((out / "results").glob("Eve*")).read_text("utf8"))
     for name in ("feedback/nats.md", "feedback/nats.html", "results/nats.json", "report.html"):
-        assert not re.search(r"expected\s+[\d\[-]", (out / name).read_text())
-    assert "is not right" in (out / "feedback" / "nats.md").read_text()
+        assert not re.search(r"expected\s+[\d\[-]", (out / name).read_text("utf8"))
+    assert "is not right" in (out / "feedback" / "nats.md").read_text("utf8")
 
 
 LATE = {  # what the platform says, the time; whether that is late, and the points that count
@@ -243,11 +243,11 @@ LATE = {  # what the platform says, the time; whether that is late, and the poin
 
 def test_lateness_by_the_platform_or_by_the_times(syllabus, tmp_path):
     lines = [f"{student[2:]},{time}" for student, (_, time, *_) in LATE.items() if time]
-    (tmp_path / "times.csv").write_text("\n".join(["student,time", *lines]))
+    (tmp_path / "times.csv").write_text("\n".join(["student,time", *lines]), "utf8")
     students = [replace(solved(name), late=platform) for name, (platform, *_) in LATE.items()]
     for found in graded(syllabus, tmp_path, *students, times=read_times(tmp_path / "times.csv")):
         assert (found.late, found.total, found.points) == (*LATE[found.student][2:], 8)
-        page = (tmp_path / "feedback" / f"{found.student}.md").read_text()
+        page = (tmp_path / "feedback" / f"{found.student}.md").read_text("utf8")
         assert ("50% of the 8 points count" in page) == bool(found.late)
 
 
@@ -263,9 +263,9 @@ def test_personal_tasks_are_each_student_s_own_and_nobody_s_outside_the_roster(s
     assert (ana.flags, eve.flags) == ((), ())
     assert bob.flags == ("a personal result is wrong here and right for ana",)
     assert "right for ana" in read(tmp_path / "grades.csv")[1]["look at"]
-    assert "right for ana" in (tmp_path / "report.html").read_text()
+    assert "right for ana" in (tmp_path / "report.html").read_text("utf8")
     for path in (tmp_path / "feedback" / "bob.md", tmp_path / "results" / "bob.json"):
-        assert "right for ana" not in path.read_text()  # it is for the teacher
+        assert "right for ana" not in path.read_text("utf8")  # it is for the teacher
 
 
 THOUGHTS = "".join(f"    # thought number {i}\n" for i in range(20))
@@ -341,12 +341,12 @@ def test_a_blank_answer_has_no_points_and_waits_for_nobody(syllabus, tmp_path):
         "",
         "",
     ]
-    assert "No answer was found" in (tmp_path / "feedback" / "bob.md").read_text()
+    assert "No answer was found" in (tmp_path / "feedback" / "bob.md").read_text("utf8")
     path = tmp_path / "written" / "written.csv"
-    path.write_text("student,task,points,of,comment\nbob,why,1,3,It stood elsewhere.\n")
+    path.write_text("student,task,points,of,comment\nbob,why,1,3,It stood elsewhere.\n", "utf8")
     found = graded(syllabus, tmp_path, *students, week="week2")
     assert (found[1].total, found[1].marks[2].verdict) == (1, "a person has read it")
-    page = (tmp_path / "feedback" / "bob.html").read_text()
+    page = (tmp_path / "feedback" / "bob.html").read_text("utf8")
     assert "partly right" in page
     assert "Note: It stood elsewhere.<" in page
 
@@ -362,10 +362,10 @@ def test_points_of_a_person_are_added_by_the_next_run_and_the_rest_is_said(sylla
     path = tmp_path / "written" / "written.csv"
     assert {row["task"] for row in read(path)} == {"effective_share", "why"}
     lines = ["student,task,points,of,comment", "ana,why,2,3,Nearly <i>.", "cem,why,0,3,"]
-    path.write_text("\n".join([*lines, "Ana,effective_share,,3,Later.\n"]))
+    path.write_text("\n".join([*lines, "Ana,effective_share,,3,Later.\n"]), "utf8")
     found = graded(syllabus, tmp_path, *submissions, week="week2")
     assert found[0].marks[2].points == found[0].total == 2
-    assert "Nearly &lt;i&gt;" in (tmp_path / "feedback" / "Ana.html").read_text()
+    assert "Nearly &lt;i&gt;" in (tmp_path / "feedback" / "Ana.html").read_text("utf8")
     rows = read(tmp_path / "grades.csv")
     assert [row["unread"] for row in rows] == [*["effective_share"] * 2, ""]
 
@@ -452,7 +452,7 @@ def test_what_cannot_be_done_and_names_that_fit_nobody_are_said(
     }
     for name in files | more:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(files.get(name, "") + more.get(name, ""))
+        (tmp_path / name).write_text(files.get(name, "") + more.get(name, ""), "utf8")
     (tmp_path / "none").mkdir()
     missing = Mock(side_effect=sandbox.SandboxMissing("bubblewrap is missing"))
     monkeypatch.setattr(sandbox.Sandbox, "find", missing if status == 2 else lambda **how: Bench())
@@ -478,16 +478,16 @@ def test_the_packed_autograder_runs_as_on_gradescope(syllabus, tmp_path):
     ((_, body),) = solved("ana", shift=THIEF).files
     (root / "submission" / "any name.ipynb").write_bytes(body)
     users = json.dumps({"users": [{"email": "ana@school.edu", "id": 4, "name": "Ana"}]})
-    (root / "submission_metadata.json").write_text(users)
+    (root / "submission_metadata.json").write_text(users, "utf8")
     done = subprocess.run(
         ["bash", str(root / "source" / "run_autograder")],
         env=os.environ | {"AUTOGRADER_ROOT": str(root), "AUTOGRADER_PYTHON": sys.executable},
-        cwd=root, capture_output=True, text=True, timeout=600,
+        cwd=root, capture_output=True, encoding="utf8", timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    data = json.loads((root / "results" / "results.json").read_text())
+    data = json.loads((root / "results" / "results.json").read_text("utf8"))
     assert ([test["score"] for test in data["tests"]], data["score"]) == ([0, 4, 2], 6)
     assert re.search("raised (FileNotFound|Permission)Error", data["tests"][0]["output"])
     for closed in ("course", "lib/unrolled_book"):
         assert (root / "source" / closed).stat().st_mode & 0o777 == 0o700
-    assert f"numpy=={version('numpy')}" in (root / "source" / "setup.sh").read_text()
+    assert f"numpy=={version('numpy')}" in (root / "source" / "setup.sh").read_text("utf8")

@@ -41,7 +41,7 @@ def test_what_is_no_table_is_named(tmp_path):
         for read in (read_roster, personal.read_ids):
             with pytest.raises(ValueError, match=rf"roster\.csv.*{says}"):
                 read(path)
-    path.write_text("student;time\nana;today\n")
+    path.write_text("student;time\nana;today\n", "utf8")
     with pytest.raises(ValueError, match=r"roster\.csv, line 2: got 'today'"):
         read_times(path)
 

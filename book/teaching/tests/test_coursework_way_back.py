@@ -74,7 +74,7 @@ def graded(tmp_path, monkeypatch, table, files, *more, week="week1"):
     """The status, the rows of the table to upload, and the files of feedback by name."""
     monkeypatch.setattr(sandbox.Sandbox, "find", lambda **how: Bench())
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "course.toml").write_text(COURSE)
+    (tmp_path / "course.toml").write_text(COURSE, "utf8")
     (tmp_path / "export.csv").write_text(table, encoding="utf-8-sig")
     packed(tmp_path / "in.zip", files)
     said = ["grade", "in.zip", "--syllabus", "course.toml", "--week", week, "--out", "out"]
@@ -162,7 +162,7 @@ def test_a_mark_that_is_not_final_is_not_filled_in(tmp_path, monkeypatch, capsys
     assert "ana@school.edu: no mark and no feedback yet; nobody has read why" in said
     assert "bob@school.edu: no mark and no feedback yet; no file can be read" in said
     lines = ["student,task,points,of,comment", "ana@school.edu,why,3,3,"]
-    (tmp_path / "out/written/written.csv").write_text("\n".join(lines))
+    (tmp_path / "out/written/written.csv").write_text("\n".join(lines), "utf8")
     status, rows, found = graded(*how, "--column", "Essay", week="week2")
     assert [row[5] for row in rows[3:6]] == ["3", "8", "7"]
     assert list(found) == ["lopezana_11_901_w.ipynb"]
@@ -172,7 +172,7 @@ def test_a_mark_that_is_not_final_is_not_filled_in(tmp_path, monkeypatch, capsys
 def test_a_roster_of_one_s_own_leads_to_the_row_by_an_id_and_never_by_a_name(
     tmp_path, monkeypatch, capsys
 ):
-    (tmp_path / "roster.csv").write_text('student,number,name\nana,11,\nrob,,"Roe, Bob"\n')
+    (tmp_path / "roster.csv").write_text('student,number,name\nana,11,\nrob,,"Roe, Bob"\n', "utf8")
     files = dict(list(FROM_CANVAS.items())[:1]) | {"Roe, Bob.ipynb": notebook(ALL)}
     how = (tmp_path, monkeypatch, CANVAS, files, "--roster", "roster.csv")
     status, rows, found = graded(*how)
@@ -216,7 +216,7 @@ def test_the_exports_are_rosters_and_gradescope_s_has_the_times(tmp_path):
 def test_a_table_that_cannot_be_filled_in_is_said(tmp_path, table, column, says):
     from unrolled_book.coursework.way_back import WayBack
 
-    (tmp_path / "export.csv").write_text(table)
+    (tmp_path / "export.csv").write_text(table, "utf8")
     with pytest.raises(ValueError, match=says):
         WayBack(tables.sheet(tmp_path / "export.csv"), column or "Probability")
     assert exports.TEST_STUDENT in CANVAS
@@ -233,9 +233,9 @@ exercises = [{exercise = "c01_chain_rule/bits_per_byte", personal = true}, "c01_
 
 
 def test_personal_notebooks_are_packed_for_moodle_and_the_teacher_has_a_key(tmp_path, monkeypatch):
-    (tmp_path / "course.toml").write_text(OWN)
-    (tmp_path / "moodle.csv").write_text(MOODLE)
-    (tmp_path / "plain.csv").write_text("student\nana@school.edu\n-2+A1\n")
+    (tmp_path / "course.toml").write_text(OWN, "utf8")
+    (tmp_path / "moodle.csv").write_text(MOODLE, "utf8")
+    (tmp_path / "plain.csv").write_text("student\nana@school.edu\n-2+A1\n", "utf8")
     monkeypatch.chdir(tmp_path)
     assert main("build course.toml --out out --roster moodle.csv".split()) == 0
     own = {}
@@ -257,7 +257,7 @@ def test_personal_notebooks_are_packed_for_moodle_and_the_teacher_has_a_key(tmp_
     assert len({row["expected"] for row in rows}) == 3
     with pytest.raises(ValueError, match="the id '-2"):
         personal.read_ids("plain.csv")
-    (tmp_path / "plain.csv").write_text("student\nana\n")
+    (tmp_path / "plain.csv").write_text("student\nana\n", "utf8")
     assert main("build course.toml --out plain --roster plain.csv".split()) == 0
     with zipfile.ZipFile("plain/student/week1.zip") as archive:
         assert archive.namelist() == ["ana.ipynb"]

@@ -526,7 +526,7 @@ def folder(tmp_path):
     for name in ("double", "twice"):
         text = DOUBLE.replace("def double", f"def {name}")
         (chapter / f"{name}.py").write_text(text, encoding="utf-8")
-    (chapter / "__init__.py").write_text('order = ("double",)\nleft_out = ("twice",)\n')
+    (chapter / "__init__.py").write_text('order = ("double",)\nleft_out = ("twice",)\n', "utf8")
     return chapter.parent
 
 
@@ -565,7 +565,7 @@ def test_check_prints_once_names_the_seed_that_repeats_and_leaves_the_global_one
 
 
 def test_what_names_no_exercise_or_no_answer_is_refused(folder, tmp_path):
-    (folder / "c07_backprop" / "__init__.py").write_text("order = (double,)\n")
+    (folder / "c07_backprop" / "__init__.py").write_text("order = (double,)\n", "utf8")
     for call, given, error, says in [
         (check, ("softmax_vpj", ...), ValueError, "did you mean 'softmax_vjp'"),
         (check, ("zzzzz", ...), ValueError, "known: .*softmax_vjp"),

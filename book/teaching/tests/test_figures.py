@@ -40,7 +40,9 @@ def test_the_same_drawing_gives_the_same_bytes_also_in_another_process_without_t
         "fig, ax = plt.subplots(); ax.plot([2, 3, 5], marker='o')\n"
         "print(figures.svg(fig), 'torch' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, encoding="utf8", check=True
+    )
     fig, ax = plt.subplots()
     ax.plot([2, 3, 5], marker="o")
     assert done.stdout == f"{figures.svg(fig)} False\n"

@@ -174,8 +174,8 @@ def test_a_class_is_counted_by_belief_and_judged_here(export, tmp_path):
     export("bo", {"it": "2", "which": "a"}, form="unrolled-predictions")
     export("cy", {"it": "1,000", "which": "b", "open-01-3": "a thought"})
     export("di", {"it": "0.6", "which": "zebra"})
-    (tmp_path / "class" / "bad.json").write_text("{")
-    (tmp_path / "class" / "other.json").write_text('{"predictions": {}}')
+    (tmp_path / "class" / "bad.json").write_text("{", "utf8")
+    (tmp_path / "class" / "other.json").write_text('{"predictions": {}}', "utf8")
     table, problems = tally([tmp_path / "class"])
     rows = list(csv.DictReader(io.StringIO(table)))
     found = [(r["prediction"], r["answer"], r["readers"], r["right"], r["belief"]) for r in rows]

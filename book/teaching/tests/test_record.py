@@ -85,13 +85,13 @@ def test_who_reads_while_it_is_saved_never_sees_half_a_record(tmp_path):
 
 def test_a_damaged_file_is_named(tmp_path):
     path = record.save("torn", **GOOD, folder=tmp_path)
-    whole = json.loads(path.read_text())
+    whole = json.loads(path.read_text("utf8"))
     for text in ("", "{", "5", "[]", '"a"', "\x80"):
         path.write_bytes(text.encode("latin-1"))
         with pytest.raises(ValueError, match=r"torn\.json is damaged: "):
             record.load("torn", tmp_path)
     for field in record.REQUIRED:
-        path.write_text(json.dumps({key: whole[key] for key in whole if key != field}))
+        path.write_text(json.dumps({key: whole[key] for key in whole if key != field}), "utf8")
         with pytest.raises(ValueError, match=f"lacks {field}"):
             record.load("torn", tmp_path)
 

@@ -114,7 +114,7 @@ def below(pid: int) -> list[int]:
     for each in found:
         for path in Path(f"/proc/{each}/task").glob("*/children"):
             with suppress(OSError):
-                found += map(int, path.read_text().split())
+                found += map(int, path.read_text("utf8").split())
     return found[1:]
 
 
@@ -123,7 +123,7 @@ def namespaces() -> dict[int, str]:
     found = {}
     for path in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            if "State:\tZ" not in (path / "status").read_text():
+            if "State:\tZ" not in (path / "status").read_text("utf8"):
                 found[int(path.name)] = os.readlink(path / "ns" / "pid")
     return found
 
@@ -230,6 +230,9 @@ def test_another_system_than_linux_is_told_where_to_grade(monkeypatch):
     monkeypatch.setattr("unrolled_book.coursework.sandbox.sys.platform", "darwin")
     with pytest.raises(SandboxMissing, match=r"needs Linux.*darwin.*Dockerfile"):
         Sandbox.find()
+    monkeypatch.delattr(os, "killpg")
+    with pytest.raises(SandboxMissing, match=r"Windows cannot limit.*Dockerfile"):
+        Sandbox.find(unsafe=True)
 
 
 def test_a_bubblewrap_that_cannot_is_told_from_one_that_is_missing(monkeypatch, tmp_path):
@@ -242,7 +245,7 @@ def test_a_bubblewrap_that_cannot_is_told_from_one_that_is_missing(monkeypatch, 
         ("#!/bin/sh\nexit 0", "version 0.8 or newer"),
         (REFUSING, "uid map: Permission denied.*AppArmor"),
     ]:
-        (tmp_path / "bwrap").write_text(script)
+        (tmp_path / "bwrap").write_text(script, "utf8")
         (tmp_path / "bwrap").chmod(0o755)
         with pytest.raises(SandboxMissing, match=words):
             Sandbox.find()
@@ -276,7 +279,7 @@ def test_the_unsafe_way_is_another_user_with_limits_and_without_our_environment(
         [*view_of, sys.executable, "-c", UNSAFE],
         env=os.environ | {"PYTHONPATH": lib, "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
-        text=True,
+        encoding="utf8",
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
@@ -349,7 +352,7 @@ def outside(tmp_path_factory):
     folder = tmp_path_factory.mktemp("outside")
     folder.chmod(0o755)
     secret, left = folder / "secret.txt", Path("/tmp", f"left-behind-{os.getpid()}")
-    secret.write_text("the marks of everybody")
+    secret.write_text("the marks of everybody", "utf8")
     canary, local, abstract = "canary-of-the-grader", str(folder / "s"), f"unrolled-{os.getpid()}"
     with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
         patch.setenv("CANARY", canary)
@@ -376,7 +379,7 @@ def outside(tmp_path_factory):
                 server.recvfrom(99) if server is udp else server.accept()
     assert len(os.listdir("/proc/self/fd")) == n_open, "the grader has left a pipe open"
     assert not left.exists()
-    assert secret.read_text() == "the marks of everybody"
+    assert secret.read_text("utf8") == "the marks of everybody"
 
 
 def agrees(got: str, expected: str) -> bool:

@@ -280,14 +280,21 @@ def _half_unit(text: str) -> float:
 
 
 @cache
+def by_chapter() -> dict[str, list[Prediction]]:
+    """The predictions of each chapter, as `make pages` has taken them: {"01_chain_rule": […]}."""
+    return {
+        chapter: [
+            Prediction(**one | {"wrong": tuple(Wrong(**each) for each in one["wrong"])})
+            for one in given
+        ]
+        for chapter, given in json.loads(STORED.read_text("utf8")).items()
+    }
+
+
+@cache
 def stored() -> dict[str, Prediction]:
-    """All predictions of the book by name, as `make pages` has taken them from the chapters."""
-    found = {}
-    for given in json.loads(STORED.read_text("utf8")).values():
-        for one in given:
-            wrong = tuple(Wrong(**each) for each in one.pop("wrong"))
-            found[one["name"]] = Prediction(**one, wrong=wrong)
-    return found
+    """All predictions of the book by name."""
+    return {one.name: one for found in by_chapter().values() for one in found}
 
 
 def to_json(chapters: Mapping[str, Iterable[Prediction]]) -> str:

@@ -124,7 +124,7 @@ def cover(browser: Browser, imprint: Imprint) -> bytes:
 def edition() -> datetime:
     """The date of the edition: SOURCE_DATE_EPOCH, or the last commit's, or the copyright's year."""
     given = os.environ.get("SOURCE_DATE_EPOCH") or subprocess.run(
-        ["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True
+        ["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, encoding="utf8"
     ).stdout.strip()  # fmt: skip
     if given:
         return datetime.fromtimestamp(int(given), UTC)

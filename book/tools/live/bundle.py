@@ -72,14 +72,14 @@ def write() -> bool:
     Raises NoBundle, and leaves none that is old.
     """
     now, record = sources(), OUT / ".sources"
-    if record.exists() and record.read_text() == now:
+    if record.exists() and record.read_text("utf8") == now:
         return False
     shutil.rmtree(OUT, ignore_errors=True)
     files = build()
     OUT.mkdir(parents=True)
     for name, data in files.items():
         (OUT / name).write_bytes(data)
-    record.write_text(now)
+    record.write_text(now, "utf8")
     return True
 
 
@@ -105,7 +105,9 @@ def licences(conda: dict[str, bytes]) -> bytes:
     mine = {path.name: path.read_text(encoding="utf-8") for path in (HERE / "licences").iterdir()}
     of_numpy = [n for n in sorted(conda) if re.search(r"site-packages/numpy.*/LICENSE", n)]
     parts = {
-        "Unrolled (the library, its exercises, live.mjs): MIT": (ROOT / "LICENSE").read_text(),
+        "Unrolled (the library, its exercises, live.mjs): MIT": (ROOT / "LICENSE").read_text(
+            "utf8"
+        ),
         f"Pyodide {PYODIDE.version}, unchanged; source: github.com/pyodide/pyodide: "
         "Mozilla Public License 2.0": mine["MPL-2.0.txt"],
         "Python 3.12, trimmed and compiled: PSF": mine["Python-3.12.txt"],

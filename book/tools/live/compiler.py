@@ -53,14 +53,14 @@ class Compiler:
         with tempfile.TemporaryDirectory() as folder:
             for name, data in first.items():
                 (Path(folder) / name).write_bytes(data)
-            (Path(folder) / "manifest.json").write_text(json.dumps(manifest))
+            (Path(folder) / "manifest.json").write_text(json.dumps(manifest), "utf8")
             shutil.copy(HERE / "live.mjs", folder)
             program = (HERE / "compile.py").read_text(encoding="utf-8")
             done = subprocess.run(
                 [node, str(HERE / "in_node.mjs"), folder],
                 input=json.dumps({"program": program}),
                 capture_output=True,
-                text=True,
+                encoding="utf8",
             )
         if done.returncode:
             raise NoBundle(f"node could not compile: {done.stderr.strip()[-500:]}")

@@ -63,7 +63,7 @@ class Package:
         ]
         command.append(f"{self.name}@{self.version}")
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+            done = subprocess.run(command, capture_output=True, encoding="utf8", timeout=300)
         except subprocess.TimeoutExpired:
             raise NoBundle(f"npm did not deliver {self.name} within five minutes") from None
         if done.returncode or not (CACHE / self.file).exists():

@@ -38,8 +38,9 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from book.tools.notebooks import CHAPTERS, PACKAGES, ROOT, chapter_paths, course_on_colab, read
 from book.tools.verify import kernels
+from book.verbs.system import program
 
-COLAB = ROOT / ".venv-colab" / "bin" / "python"
+COLAB = program("python", ROOT / ".venv-colab")
 RECORD = Path(__file__).with_name("colab.json")
 LOCAL = ROOT / "_build" / "colab.json"
 START_UP = 3.0  # seconds of a chapter for its kernel, and for cells too short to be noted
@@ -178,7 +179,9 @@ def run(notebooks: dict[str, NotebookNode]) -> tuple[int, dict[str, dict[str, fl
         for stem, notebook in notebooks.items():
             nbformat.write(notebook, Path(folder, f"{stem}.ipynb"))
         where = "import pathlib, unrolled; print(pathlib.Path(unrolled.__file__).parents[1].name)"
-        found = subprocess.run([COLAB, "-c", where], cwd=folder, capture_output=True, text=True)
+        found = subprocess.run(
+            [COLAB, "-c", where], cwd=folder, capture_output=True, encoding="utf8"
+        )
         if found.stdout.strip() != "site-packages":
             raise SystemExit(
                 f"the library is not the installed wheel: {found.stdout}{found.stderr}"

@@ -95,7 +95,17 @@ def _move_weights(by: float) -> None:
 
 
 def pytest_configure(config: Any) -> None:
-    """Let nbval's kernels here be forked; the folder of their sockets goes at the end."""
+    """Let nbval's kernels here be forked; the folder of their sockets goes at the end.
+
+    Elsewhere than on Linux nbval starts its own: Windows has no fork, and Apple's library that
+    numpy computes with on macOS does not survive one.
+    """
+    if sys.platform != "linux":
+        if os.environ.get("MOVED"):
+            import pytest
+
+            raise pytest.UsageError("MOVED moves the weights in forked kernels, which need Linux")
+        return
     import nbval.kernel
     from jupyter_client.provisioning import local_provisioner
 
@@ -132,7 +142,7 @@ class Nursery:
             env_of_all = os.environ | {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
             self.process = subprocess.Popen(
                 [sys.executable, __file__, *self.preloaded],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env_of_all,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf8", env=env_of_all,
             )  # fmt: skip
         order = {"arguments": command[3:], "cwd": cwd and str(cwd), "env": dict(env)}
         print(json.dumps(order), file=self.process.stdin, flush=True)

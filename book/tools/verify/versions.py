@@ -27,6 +27,7 @@ from pathlib import Path
 
 from book.tools.notebooks import PACKAGES, ROOT, chapter_paths
 from book.tools.notebooks.colab import longest_first
+from book.verbs.system import program
 
 # What runs the tests, and what they compare the library with.
 TOOLS = (
@@ -55,7 +56,7 @@ class Environment:
     """Python with the newest or the oldest versions, in a folder."""
 
     def __init__(self, folder: Path, which: str, torch: str) -> None:
-        self.python = folder / "bin" / "python"
+        self.python = program("python", folder)
         folder.chmod(0o755)  # the sandbox's other user reads it
         self._uv("venv", "--quiet", "--python", sys.executable, str(folder))
         how = ["--resolution", {"newest": "highest", "oldest": "lowest-direct"}[which]]
@@ -93,7 +94,9 @@ class Environment:
     def _uv(self, *arguments: str) -> str:
         find_links = {"UV_FIND_LINKS": os.environ.get("PIP_FIND_LINKS", "")}
         uv = [sys.executable, "-m", "uv", *arguments]
-        done = subprocess.run(uv, env=find_links | os.environ, stdout=subprocess.PIPE, text=True)
+        done = subprocess.run(
+            uv, env=find_links | os.environ, stdout=subprocess.PIPE, encoding="utf8"
+        )
         if done.returncode:
             raise SystemExit(done.returncode)
         return done.stdout

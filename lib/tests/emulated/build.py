@@ -42,7 +42,7 @@ def build() -> Path:
         *(f"-I{include}", f"-I{include / 'torch/csrc/api/include'}", f"-L{libraries}"),
         *("-ltorch_cpu", "-lc10", f"-Wl,-rpath,{libraries}", "-Wl,--no-as-needed"),
     ]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, encoding="utf8")
     if done.returncode:
         raise RuntimeError(f"g++ does not compile {SOURCE.name}:\n{done.stderr[:2000]}")
     part.replace(path)  # whole, also where another process builds it

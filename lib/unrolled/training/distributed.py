@@ -115,9 +115,19 @@ def _work(rank: int, function: Callable, arguments: tuple, n: int, folder: str, 
 
 
 def method_for(function: Callable) -> str:
-    """How to start: fork a function that only this process knows, as in a notebook; else spawn."""
+    """How to start: fork a function that only this process knows, as in a notebook; else spawn.
+
+    ValueError where such a function meets a system without forks.
+    """
     interactive = not hasattr(sys.modules["__main__"], "__file__")
-    return "fork" if interactive and function.__module__ == "__main__" else "spawn"
+    if not (interactive and function.__module__ == "__main__"):
+        return "spawn"
+    if not hasattr(os, "fork"):
+        raise ValueError(
+            f"{function.__name__} is defined in a notebook, and a process of its own can know it "
+            "only by a fork, which Windows has not; put it into a file and import it"
+        )
+    return "fork"
 
 
 class LostError(RuntimeError):

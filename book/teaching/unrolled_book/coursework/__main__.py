@@ -1,10 +1,11 @@
-"""`python -m unrolled_book.coursework`: editions, grades, a pack for Gradescope, a tally.
+"""`python -m unrolled_book.coursework`: editions, questions, grades, a tally.
 
     build SYLLABUS --out DIR [--roster roster.csv]
     grade SUBMISSIONS --syllabus FILE --week NAME --out DIR [--roster roster.csv]
           [--times times.csv] [--gradebook export.csv [--column TITLE]]
           [--student ID --exercise NAME] [--reveal] [--workers 2] [--unsafe]
     gradescope SYLLABUS --week NAME --out autograder.zip [--roster roster.csv]
+    questions SYLLABUS --for canvas|moodle|qti --out FILE
     tally EXPORTS… --out tally.csv
 
 The exit status is 0 when all went well, 1 when some student could not be graded whole (it stands in
@@ -157,6 +158,24 @@ def _tally(given: argparse.Namespace) -> int:
     return 1 if problems else 0
 
 
+def _questions(given: argparse.Namespace) -> int:
+    from unrolled_book.coursework import (
+        questions,
+        questions_canvas,
+        questions_moodle,
+        questions_qti,
+    )
+
+    writers = {"canvas": questions_canvas, "moodle": questions_moodle, "qti": questions_qti}
+    syllabus = Syllabus.read(given.syllabus)
+    quizzes, left_out = questions.of_course(syllabus)
+    Path(given.out).write_bytes(writers[given.system].write(syllabus.title, quizzes))
+    print(f"{sum(len(quiz.questions) for quiz in quizzes)} questions in {given.out}")
+    if left_out:
+        print(f"left out, as an order or places in a drawing: {', '.join(left_out)}")
+    return 0
+
+
 def _autograde(given: argparse.Namespace) -> int:
     print(autograde(given.root))
     return 0
@@ -167,7 +186,9 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m unrolled_book.coursework",
         description="Build the notebooks of a course, grade what comes back, pack for Gradescope.",
     )
-    actions = parser.add_subparsers(required=True, metavar="build | grade | gradescope | tally")
+    actions = parser.add_subparsers(
+        required=True, metavar="build | grade | gradescope | questions | tally"
+    )
     build = actions.add_parser("build", help="make the notebooks for students and teachers")
     build.add_argument("syllabus", help="a TOML file")
     build.add_argument("--out", required=True, help="the folder for the notebooks")
@@ -193,6 +214,11 @@ def _parser() -> argparse.ArgumentParser:
     scope.add_argument("--week", required=True, help="the week's name")
     scope.add_argument("--out", default="autograder.zip", help="the zip file")
     scope.set_defaults(action=_gradescope)
+    asked = actions.add_parser("questions", help="the chapters' predictions, for your own system")
+    asked.add_argument("syllabus", help="a TOML file")
+    asked.add_argument("--for", dest="system", choices=("canvas", "moodle", "qti"), required=True)
+    asked.add_argument("--out", required=True, help="the file: .zip, of Moodle .xml")
+    asked.set_defaults(action=_questions)
     beliefs = actions.add_parser("tally", help="count a class's predictions, by what it believes")
     beliefs.add_argument(
         "exports", nargs="+", help="files of the page of progress, or their folder"

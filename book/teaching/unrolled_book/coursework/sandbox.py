@@ -69,6 +69,10 @@ _TO_RUN_LINUX = (
     "the sandbox needs Linux, whose namespaces shut an answer in; here is {}. Grade in the book's"
     " container (Dockerfile), or on a Linux machine"
 )
+_TO_LIMIT = (
+    "Windows cannot limit what an answer uses, nor end what it started. Grade in the book's"
+    " container (Dockerfile), or on a Linux machine"
+)
 _TO_ALLOW = (
     "Ubuntu 24.04 needs an AppArmor profile that lets bwrap make user namespaces; Docker needs"
     " --security-opt seccomp=unconfined --security-opt apparmor=unconfined, and as root"
@@ -97,6 +101,8 @@ class Sandbox:
         """
         if not unsafe:
             _check_bubblewrap()
+        elif not hasattr(os, "killpg"):
+            raise SandboxMissing(_TO_LIMIT)
         python = os.path.realpath(getattr(sys, "_base_executable", "") or sys.executable)
         parts = json.dumps(travel.texts(travel.ANSWERING))
         sandbox = Sandbox(unsafe, python, parts)
@@ -292,7 +298,7 @@ def _check_bubblewrap() -> None:
         raise SandboxMissing(_TO_RUN_LINUX.format(sys.platform))
     if not shutil.which("bwrap"):
         raise SandboxMissing(_TO_INSTALL)
-    says = subprocess.run(["bwrap", "--help"], capture_output=True, text=True, timeout=60)
+    says = subprocess.run(["bwrap", "--help"], capture_output=True, encoding="utf8", timeout=60)
     lacking = [o for o in ("--disable-userns", "--size") if o not in says.stdout + says.stderr]
     if lacking:
         raise SandboxMissing(f"this bubblewrap has no {lacking[0]}; version 0.8 or newer is needed")

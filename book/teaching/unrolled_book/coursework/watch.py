@@ -158,7 +158,7 @@ def _family(pid: int) -> list[int]:
     for each in found:  # which grows
         with suppress(OSError):
             for task in os.listdir(f"/proc/{each}/task"):
-                children = Path(f"/proc/{each}/task/{task}/children").read_text()
+                children = Path(f"/proc/{each}/task/{task}/children").read_text("utf8")
                 found += map(int, children.split())
     return found
 
@@ -166,7 +166,7 @@ def _family(pid: int) -> list[int]:
 def _cpu_seconds(pid: int) -> float:
     """Used by the process and by those of its children that it has waited for."""
     with suppress(OSError):
-        ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]
+        ticks = Path(f"/proc/{pid}/stat").read_text("utf8").rpartition(")")[2].split()[11:15]
         return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
     return 0.0
 

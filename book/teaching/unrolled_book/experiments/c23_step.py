@@ -203,7 +203,7 @@ def in_a_process_with_the_emulated_gpu() -> dict:
     path = os.pathsep.join(map(str, folders))
     done = subprocess.run(
         [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": path},
-        capture_output=True, text=True,
+        capture_output=True, encoding="utf8",
     )  # fmt: skip
     if done.returncode:
         reason = (done.stderr.strip() or f"exit status {done.returncode}").splitlines()[-1]

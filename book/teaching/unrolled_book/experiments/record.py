@@ -107,7 +107,7 @@ def _commit() -> str:
     folder = Path(__file__).parent
 
     def git(*arguments: str) -> str | None:
-        done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True)
+        done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, encoding="utf8")
         return done.stdout.strip() if done.returncode == 0 else None
 
     try:
