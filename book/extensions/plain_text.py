@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
+from numbering import Numbers
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from unrolled_book import exercises
@@ -26,7 +27,8 @@ def chapter(path: Path, beliefs: list[dict[str, str]]) -> str:
     """A notebook as Markdown, with the beliefs of its students and no solution."""
     cells = json.loads(path.read_text("utf8"))["cells"]
     setup = next(i for i, cell in enumerate(cells) if cell["cell_type"] == "code")
-    parts = [_markdown(cell, i == setup) for i, cell in enumerate(cells)]
+    numbers = Numbers.of(f"chapters/{path.stem}")
+    parts = [_markdown(cell, i == setup, numbers) for i, cell in enumerate(cells)]
     if beliefs:
         parts.append("## What students believe")
         parts.append("\n".join(f"- *{one['believes']}* {one['cure']}" for one in beliefs))
@@ -36,18 +38,23 @@ def chapter(path: Path, beliefs: list[dict[str, str]]) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _markdown(cell: dict[str, Any], is_setup: bool) -> str:
+def _markdown(cell: dict[str, Any], is_setup: bool, numbers: Numbers) -> str:
     source, told = "".join(cell["source"]).strip(), cell["metadata"].get("tags", [])
     if cell["cell_type"] == "markdown":
-        return "" if source.startswith(_SOLUTION) else source
+        numbered = numbers.in_markdown(source)
+        return "" if source.startswith(_SOLUTION) else numbered
     code = "" if FOLDED in told or is_setup else f"```python\n{source}\n```"
-    texts = [_text(output) for output in cell["outputs"]]
+    texts = [numbers.in_text(*_forms(output)) for output in cell["outputs"]]
     shown = "\n".join(text.rstrip() for text in texts if text.strip())
     return "\n\n".join(part for part in (code, shown and f"```text\n{shown}\n```") if part)
 
 
-def _text(output: dict[str, Any]) -> str:
-    return "".join(output.get("text") or output.get("data", {}).get("text/plain", ""))
+def _forms(output: dict[str, Any]) -> tuple[str, str]:
+    """The output as HTML, empty where it has none, and as text."""
+    data = output.get("data", {})
+    return "".join(data.get("text/html", "")), "".join(
+        output.get("text") or data.get("text/plain", "")
+    )
 
 
 def _mistakes(stem: str) -> str:

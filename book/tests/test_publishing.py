@@ -343,9 +343,12 @@ def test_editions_are_linked_where_they_were_built(small, tmp_path):
     (sources / "01_a.ipynb").write_bytes(b"{}")
     (sources / "02_b.md").write_bytes(b"no notebook")
     (html / "index.html").write_text(f"<p>{site.PLACE}</p>", "utf8")
+    (html / "book").mkdir()
+    (html / "book" / "instructors.html").write_text(f"<p>{site.FIGURES_PLACE}</p>", "utf8")
     assert site.assemble(html, build, out) == []
     text = (out / "index.html").read_text("utf8")
     assert re.findall('href="(.*?)"', text) == [site.NOTEBOOKS]
+    assert (out / "book" / "instructors.html").read_text("utf8") == "<p></p>"
     (build / "unrolled.pdf").write_bytes(bytes(31_400_000))
     (build / "unrolled.epub").write_bytes(bytes(2_340_000))
     archive = (out / site.NOTEBOOKS).read_bytes()
@@ -355,13 +358,19 @@ def test_editions_are_linked_where_they_were_built(small, tmp_path):
     assert 'href="unrolled.epub" download>EPUB <small>2.3 MB</small></a>' in text
     assert (out / "unrolled.pdf").stat().st_size == 31_400_000
     assert (out / site.NOTEBOOKS).read_bytes() == archive
+    (build / "unrolled-figures.zip").write_bytes(b"PK")
+    assert site.assemble(html, build, out) == ["PDF", "EPUB", "Figures"]
+    assert 'href="unrolled-figures.zip"' in (out / "index.html").read_text("utf8")
+    told = (out / "book" / "instructors.html").read_text("utf8")
+    assert 'href="../unrolled-figures.zip"' in told
     with zipfile.ZipFile(out / site.NOTEBOOKS) as packed:
         assert packed.namelist() == ["unrolled/01_a.ipynb"]
         assert packed.read("unrolled/01_a.ipynb") == b"{}"
 
 
-def test_the_landing_page_has_a_place_for_the_editions():
+def test_the_pages_have_a_place_for_the_editions():
     assert site.PLACE in (SITE / "index.html").read_text("utf8")
+    assert site.FIGURES_PLACE in (SITE / "book" / "instructors.html").read_text("utf8")
 
 
 @pytest.mark.parametrize("name", ["index", "chapters/01_chain_rule", "book/about"])

@@ -74,7 +74,13 @@ def epub() -> None:
     python("-m", "book.tools.epub")
 
 
-@verb(pdf, epub)
+@verb(html, browser)
+def figures() -> None:
+    """Build the figures as SVG and PDF: _build/unrolled-figures.zip"""
+    python("-m", "book.tools.figures")
+
+
+@verb(pdf, epub, figures)
 def editions() -> None:
     """Build the book's other editions, to be read away from the web"""
 

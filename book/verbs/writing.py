@@ -109,7 +109,7 @@ def release_files() -> None:
     out = build / "release"
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
-    for path in (*(build / "dist").iterdir(), *(build / "site").glob("unrolled.*")):
+    for path in (*(build / "dist").iterdir(), *(build / "site").glob("unrolled*.*")):
         shutil.copy(path, out)
     with tarfile.open(out / f"unrolled-{tag}-site.tar.gz", "w:gz") as archive:
         archive.add(build / "site", ".")

@@ -14,7 +14,8 @@ from book.tools.epub.drawings import Drawing, drawing
 KEPT = {
     "u-predict": "predict", "u-number": "number", "text-right": "number", "u-mark": "mark",
     "u-typed": "typed", "u-typed-token": "token", "u-typed-bytes": "bytes", "u-game-text": "game",
-    "u-term": "term", "math": "math", "output": "output", "live": "live", "state": "state",
+    "u-term": "term", "u-no": "no", "u-equation": "equation", "math": "math", "output": "output",
+    "live": "live", "state": "state",
 }  # fmt: skip
 ATTRIBUTES = {"id", "href", "scope", "colspan", "rowspan", "start"}
 PICTURE = {"id", "src", "alt", "style"}
@@ -40,6 +41,9 @@ def without_controls(body: Tag, moving: str, live: str) -> None:
         if fold.summary.get_text() != "Solution":
             fold.summary.name = "h3"
             fold.unwrap()
+    for number in body.select("a.u-no"):  # a link to its own place, to be copied on the web page
+        number.name = "span"
+        del number["href"]
     for unwanted in body.select("style, script, noscript, form, button, .headerlink"):
         unwanted.decompose()
 

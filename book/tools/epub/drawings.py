@@ -37,8 +37,8 @@ class Drawing:
         return f"{hashlib.sha256(self.content.encode()).hexdigest()[:12]}.svg"
 
 
-def drawing(svg: Tag) -> Drawing:
-    """The drawing of an `<svg>` in a page.
+def drawing(svg: Tag, *, dark: bool = True) -> Drawing:
+    """The drawing of an `<svg>` in a page; dark: whether it turns dark where its reader does.
 
     Raises:
         ValueError: if it has no alternative text.
@@ -60,7 +60,7 @@ def drawing(svg: Tag) -> Drawing:
               "width": f"{full[0]:g}", "height": f"{full[1]:g}"}  # fmt: skip
     root.insert(0, ET.Element(f"{{{SVG}}}rect", ground))
     style = ET.Element(f"{{{SVG}}}style")
-    style.text = _sheet(rules)
+    style.text = _sheet(rules, dark)
     root.insert(0, style)
     ET.register_namespace("", SVG)
     ET.register_namespace("xlink", _LINK[1:-5])
@@ -91,7 +91,7 @@ def _classes(root: ET.Element) -> dict[str, str]:
     return rules
 
 
-def _sheet(rules: dict[str, str]) -> str:
+def _sheet(rules: dict[str, str], turns_dark: bool) -> str:
     """The style sheet: first for a light page, then what differs on a dark one."""
     light = [f"svg{{font-family:{_FONT}}}"]
     dark = []
@@ -101,7 +101,8 @@ def _sheet(rules: dict[str, str]) -> str:
         if coloured:
             night = "; ".join(_COLOUR.sub(lambda m: COLOURS[m[1]][1], part) for part in coloured)
             dark.append(f".{name}{{{night}}}")
-    sheet = "\n".join([*light, "@media (prefers-color-scheme:dark){", *dark, "}"])
+    at_night = ["@media (prefers-color-scheme:dark){", *dark, "}"] if turns_dark else []
+    sheet = "\n".join([*light, *at_night])
     if "var(" in sheet:
         raise ValueError(f"a colour of the drawing is not the book's: {sheet}")
     return sheet

@@ -173,15 +173,19 @@ def _text(words: str) -> str:
 
 
 def write(out: Path, content: dict[str, str | bytes], when: datetime) -> None:
-    """The container: the media type first and stored, then each file, all with one date."""
-    date = max(when.astimezone(UTC), datetime(1980, 1, 1, tzinfo=UTC)).timetuple()[:6]
+    """The container: the media type first and stored, then each file."""
     everything = {"mimetype": "application/epub+zip", "META-INF/container.xml": CONTAINER}
-    everything |= {f"EPUB/{name}": data for name, data in content.items()}
+    archive(out, everything | {f"EPUB/{name}": data for name, data in content.items()}, when)
+
+
+def archive(out: Path, content: dict[str, str | bytes], when: datetime) -> None:
+    """A zip file of these files, all with one date; a media type and pictures are stored."""
+    date = max(when.astimezone(UTC), datetime(1980, 1, 1, tzinfo=UTC)).timetuple()[:6]
     out.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(out, "w") as archive:
-        for name, data in everything.items():
+    with zipfile.ZipFile(out, "w") as packed:
+        for name, data in content.items():
             entry = zipfile.ZipInfo(name, date)
             entry.external_attr = 0o644 << 16
             stored = name == "mimetype" or name.endswith(".png")
             entry.compress_type = zipfile.ZIP_STORED if stored else zipfile.ZIP_DEFLATED
-            archive.writestr(entry, data, compresslevel=9)
+            packed.writestr(entry, data, compresslevel=9)

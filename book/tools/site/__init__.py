@@ -1,4 +1,4 @@
-"""One folder for any static host, `_build/site`: pages, their cards, PDF, EPUB, all notebooks.
+"""One folder for any static host, `_build/site`: pages, their cards, editions, all notebooks.
 
     python -m book.tools.site          after `make html`, with the same BOOK_URL
 
@@ -17,9 +17,14 @@ from book.tools.notebooks import ROOT
 BUILD = ROOT / "_build"
 HTML = BUILD / "html"
 OUT = BUILD / "site"
-EDITIONS = {"PDF": "unrolled.pdf", "EPUB": "unrolled.epub"}  # made by `make pdf` and `make epub`
+EDITIONS = {  # made by `make pdf`, `make epub` and `make figures`
+    "PDF": "unrolled.pdf",
+    "EPUB": "unrolled.epub",
+    "Figures": "unrolled-figures.zip",
+}
 NOTEBOOKS = "unrolled-notebooks.zip"
 PLACE = "<!-- editions -->"  # on the landing page, where links to them go
+FIGURES_PLACE = "<!-- figures -->"  # on the page for instructors
 
 
 def assemble(html: Path, build: Path, out: Path) -> list[str]:
@@ -30,12 +35,10 @@ def assemble(html: Path, build: Path, out: Path) -> list[str]:
     for name in there.values():
         shutil.copyfile(build / name, out / name)
     pack(sorted((html / "_sources" / "chapters").glob("*.ipynb")), out / NOTEBOOKS)
-    landing = out / "index.html"
-    text = landing.read_text("utf8")
-    if PLACE not in text:
-        raise ValueError(f"index.html has no {PLACE}, where the links to the editions go")
-    links = _links(out, {**there, "Notebooks": NOTEBOOKS})
-    landing.write_text(text.replace(PLACE, links), "utf8")
+    _put(out / "index.html", PLACE, _links(out, {**there, "Notebooks": NOTEBOOKS}))
+    named = there.get("Figures")
+    pack_of_figures = f' <a href="../{named}" download>All drawings as SVG and PDF</a>.'
+    _put(out / "book" / "instructors.html", FIGURES_PLACE, pack_of_figures if named else "")
     return list(there)
 
 
@@ -45,6 +48,13 @@ def pack(notebooks: list[Path], target: Path) -> None:
         for path in notebooks:
             member = zipfile.ZipInfo(f"unrolled/{path.name}")  # of 1 January 1980
             archive.writestr(member, path.read_bytes(), zipfile.ZIP_DEFLATED)
+
+
+def _put(page: Path, place: str, links: str) -> None:
+    text = page.read_text("utf8")
+    if place not in text:
+        raise ValueError(f"{page.name} has no {place}, where the links to the editions go")
+    page.write_text(text.replace(place, links), "utf8")
 
 
 def _links(out: Path, editions: dict[str, str]) -> str:
