@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from bs4 import BeautifulSoup, Tag
 from book.tools.epub.__main__ import MOVING
 from book.tools.epub.leaves import SITE
 from book.tools.notebooks import CHAPTERS
+from book.tools.slides.words import Sentence, sentences
 
 # What no slide needs: folded code, and all that comes after the summary.
 DROPPED = re.compile(r'<details class="u-fold">.*?</details>|<a class="headerlink".*?</a>', re.S)
@@ -35,12 +38,23 @@ class Block:
     slide: dict[str, Any] = field(default_factory=dict)
     of_code: bool = False  # what a code cell shows; else a piece of text
     boxed: bool = False  # a formula to remember
+    number: int = 1  # among those of its kind between two code cells
+
+    @cached_property
+    def sentences(self) -> list[Sentence]:
+        """What the text says, or the caption of a figure."""
+        if self.kind in {"text", "question", "poll"}:
+            return sentences(self.tag)
+        caption = self.tag.select_one("figcaption, caption")
+        return sentences(caption) if caption else []
 
     @property
     def shown(self) -> bool | None:
         """Whether the metadata wants this on a slide; None where they leave it open."""
+        if "show" not in self.slide:
+            return None
         kind = "figure" if self.kind == "moving" else self.kind
-        return kind in self.slide["show"] if "show" in self.slide else None
+        return bool({kind, f"{kind} {self.number}"} & set(self.slide["show"]))
 
 
 @dataclass
@@ -158,9 +172,12 @@ def _tell(path: Path, blocks: list[Block], before: int) -> None:
     cells = json.loads(path.read_text("utf8"))["cells"]
     code = [i for i, cell in enumerate(cells) if cell["cell_type"] == "code"]
     number = before - 1  # of the code cell that was last
+    seen: Counter[str] = Counter()
     for block in blocks:
         if block.kind == "cell":
-            number += 1
+            number, seen = number + 1, Counter()
+        seen[block.kind] += 1
+        block.number = seen[block.kind]
         last = code[number + 1] if number + 1 < len(code) else len(cells)
         for cell in [cells[code[number]]] if block.of_code else cells[code[number] + 1 : last]:
             for key, value in _said(cell).items():  # of neighbouring texts all that they say
@@ -169,7 +186,7 @@ def _tell(path: Path, blocks: list[Block], before: int) -> None:
 
 def _said(cell: dict[str, Any]) -> dict[str, Any]:
     told = cell["metadata"].get("slide", {})
-    if more := set(told) - KEYS or set(told.get("show", [])) - KINDS:
+    if more := set(told) - KEYS or {text.split()[0] for text in told.get("show", [])} - KINDS:
         raise ValueError(f"cell {cell['id']}: metadata.slide has {sorted(more)}; known: "
                          f"{sorted(KEYS)}, and in show {sorted(KINDS)}")  # fmt: skip
     return told

@@ -14,7 +14,7 @@ from book.tools.slides.blocks import Block, Chapter
 from book.tools.slides.words import MOST, Sentence, count, sentences
 
 LESSON = 45  # minutes
-FULL = 27  # slides; beyond them the default leaves away what weighs least
+FULL = 32  # slides; beyond them the default leaves away what weighs least
 CODE_LINES = 12
 # What a slide of a kind takes, beside the others; and from the least worth keeping to the most.
 TAKES = {"title": 1, "text": 1.3, "question": 2, "poll": 2.6, "formula": 1.6, "figure": 1.8,
@@ -97,8 +97,8 @@ def _chosen(chapter: Chapter, asked: dict[str, Prediction]) -> list[Slide]:
 def _of(block: Block, blocks: list[Block], i: int, asked: dict[str, Prediction], name: str
         ) -> list[Slide]:  # fmt: skip
     """The slides of a block: none where it is not worth one, or its metadata says so."""
-    among = [one for other in blocks if other.section == block.section
-             for one in sentences(other.tag)]  # fmt: skip
+    near = [other for other in blocks if other.section == block.section]  # looked through first
+    among = [one for other in [block, *near, *blocks] for one in other.sentences]
     say = block.slide.get("say", [])
     try:
         if block.kind == "text":
@@ -133,7 +133,7 @@ def _of(block: Block, blocks: list[Block], i: int, asked: dict[str, Prediction],
 
 def _text(block: Block, blocks: list[Block], among: list[Sentence], say: list[str]) -> list[Slide]:
     """A slide for each entry of `say` whose first sentence stands here; by itself, the summary."""
-    own = [one.text for one in sentences(block.tag)]
+    own = [one.text for one in block.sentences]
     made = []
     for text in say:
         begins = [each.partition("…")[0].strip() for each in text.split(" | ")]
@@ -148,7 +148,7 @@ def _text(block: Block, blocks: list[Block], among: list[Sentence], say: list[st
         return _summary(block)
     alone = [other for other in blocks if other.section == block.section]
     if block is alone[0] and all(other.kind == "text" for other in alone):
-        firsts = [words.first(sentences(other.tag), 25) for other in alone]
+        firsts = [words.first(other.sentences, 25) for other in alone]
         while sum(map(count, firsts)) > MOST:
             firsts.pop()
         return [Slide("text", block.section, _points([one for one in firsts if one]))]
@@ -177,7 +177,10 @@ def _poll(tag: Tag) -> tuple[str, list[str]]:
     fold = tag.find("details", recursive=False)
     before = "".join(str(child) for child in tag.children if child is not fold)
     answer = fold.find("p", recursive=False)
-    line = " ".join(one.html for one in sentences(answer)[:2])
+    lines = [one.html for one in sentences(answer)[:3]]  # the first of them is the letter
+    while len(lines) > 2 and count(before + " ".join(lines)) > MOST:
+        lines.pop()
+    line = " ".join(lines)
     notes = [str(child) for child in fold.find_all(True, recursive=False) if child.name != "summary"]
     return (f'<div class="u-predict u-asked">{before}</div>'
             f'<div class="fragment s-answer"><p>{line}</p></div>'), notes  # fmt: skip
@@ -218,11 +221,11 @@ def _reading(blocks: list[Block], i: int, most: int) -> str:
     after = blocks[i + 1] if i + 1 < len(blocks) else None
     if after is None or after.kind != "text" or after.section != blocks[i].section:
         return ""
-    texts = sentences(after.tag)
+    texts = after.sentences
     if texts and re.match(r"Try\b|\(|And so|Step through", texts[0].text):
         return ""
     found = words.first(texts, most)
-    return "" if found.endswith((":", "?")) else found
+    return "" if found.endswith((":", ",", "?")) else found
 
 
 def _lead(blocks: list[Block], i: int) -> str:
@@ -230,7 +233,7 @@ def _lead(blocks: list[Block], i: int) -> str:
     before = blocks[i - 1] if i else None
     if before is None or before.kind != "text" or before.section != blocks[i].section:
         return ""
-    last = sentences(before.tag)[-1:]
+    last = before.sentences[-1:]
     return words.first(last) if last and count(last[0].html) > 2 else ""
 
 
