@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 import re
 from dataclasses import dataclass, field
 
@@ -14,13 +15,13 @@ from book.tools.slides.blocks import Block, Chapter
 from book.tools.slides.words import MOST, Sentence, count, sentences
 
 LESSON = 45  # minutes
-FULL = 32  # slides; beyond them the default leaves away what weighs least
+FULL = 28  # slides; beyond them the default leaves away what weighs least
 CODE_LINES = 12
 # What a slide of a kind takes, beside the others; and from the least worth keeping to the most.
 TAKES = {"title": 1, "text": 1.3, "question": 2, "poll": 2.6, "formula": 1.6, "figure": 1.8,
          "moving": 2.5, "table": 1.7, "code": 1.7, "output": 1}  # fmt: skip
-WORTH = ("output", "code", "formula", "text", "definition", "table", "figure", "moving",
-         "question", "poll")  # fmt: skip
+WORTH = ("output", "formula", "code", "text", "table", "figure", "moving", "question", "poll")
+DEFINES = re.compile(r">(?:def|class)<")  # what code has that is worth a slide unasked
 
 
 @dataclass
@@ -34,12 +35,6 @@ class Slide:
     kept: bool = False  # whatever else there is
     minutes: float = 0
 
-    @property
-    def worth(self) -> int:
-        """How much it is worth keeping; of code what defines something more than what runs it."""
-        defines = self.kind == "code" and re.search(r">(?:def|class)<", self.body)
-        return WORTH.index("definition" if defines else self.kind)
-
 
 def deck(chapter: Chapter, asked: dict[str, Prediction], believed: list[str]) -> list[Slide]:
     """The slides of a chapter. asked: its predictions; believed: what students believe, for notes.
@@ -49,7 +44,8 @@ def deck(chapter: Chapter, asked: dict[str, Prediction], believed: list[str]) ->
     opening = _opening(chapter, believed)
     slides = _chosen(chapter, asked)
     while len(opening) + len(slides) > FULL:
-        least = min((s for s in slides if not s.kept), default=None, key=lambda s: s.worth)
+        least = min((s for s in slides if not s.kept), default=None,
+                    key=lambda s: WORTH.index(s.kind))  # fmt: skip
         if least is None:
             break
         at = slides.index(least)
@@ -88,10 +84,25 @@ def _chosen(chapter: Chapter, asked: dict[str, Prediction]) -> list[Slide]:
         for slide in made:
             slide.notes = waiting + slide.notes
             waiting = []
-        slides += made
+            if slides and _joins(slides[-1], slide):
+                line = slide.body.replace("s-one", "s-reading")
+                slides[-1].body += "" if line in slides[-1].body else line
+                slides[-1].notes += slide.notes
+                slides[-1].kept = True
+            else:
+                slides.append(slide)
     if slides:
         slides[-1].notes += waiting
     return slides
+
+
+def _joins(before: Slide, slide: Slide) -> bool:
+    """Whether a lone sentence finds room on the slide before it, below an exhibit or a formula."""
+    exhibits = {"figure", "moving", "table", "code", "formula"}
+    alone = slide.kind == "text" and slide.body.startswith('<p class="s-one">')
+    prose = re.sub(r"<(figcaption|table|pre|form)\b.*?</\1>", "", before.body, flags=re.S)
+    return (alone and before.kind in exhibits and before.heading == slide.heading
+            and count(prose) + count(slide.body) <= MOST)  # fmt: skip
 
 
 def _of(block: Block, blocks: list[Block], i: int, asked: dict[str, Prediction], name: str
@@ -105,6 +116,7 @@ def _of(block: Block, blocks: list[Block], i: int, asked: dict[str, Prediction],
             return _text(block, blocks, among, say)
         if block.shown is False:
             return []
+        say = say if block.of_code else []  # what a text says stands on slides of its own
         said = [words.said(one, among) for text in say[:1] for one in text.split(" | ")]
     except ValueError as error:
         raise ValueError(f"{name}, section {block.section!r}: {error}") from None
@@ -120,10 +132,10 @@ def _of(block: Block, blocks: list[Block], i: int, asked: dict[str, Prediction],
         slide.body = f"{before}{block.tag}"
         return [slide]
     exhibit = _exhibit(block)
-    if not exhibit:
+    if not exhibit or (block.kind == "code" and not block.shown and not DEFINES.search(exhibit)):
         return []
     if not block.of_code:  # a formula or table of the text: nothing is said of it unasked
-        lead = "".join(said) or _lead(blocks, i)
+        lead = _lead(blocks, i)
         slide.body = (f"<p>{lead}</p>" if lead else "") + exhibit
     else:
         reading = " ".join(said) if say else _reading(blocks, i, MOST - count(_caption(block)))
@@ -142,10 +154,10 @@ def _text(block: Block, blocks: list[Block], among: list[Sentence], say: list[st
             made.append(Slide("text", block.section, _points(lines), kept=True))
         elif not any(one.text.startswith(" ".join(begins[0].split())) for one in among):
             words.said(begins[0], among)
-    if made or say or block.shown is False:
-        return made
     if block.section == "Summary" and block.tag.name in {"ol", "ul"}:
         return _summary(block)
+    if made or say or block.shown is False:
+        return made
     alone = [other for other in blocks if other.section == block.section]
     if block is alone[0] and all(other.kind == "text" for other in alone):
         firsts = [words.first(other.sentences, 25) for other in alone]
@@ -156,14 +168,12 @@ def _text(block: Block, blocks: list[Block], among: list[Sentence], say: list[st
 
 
 def _summary(block: Block) -> list[Slide]:
-    """Its points, each by its first sentence, on as many slides as they need."""
-    slides: list[list[str]] = [[]]
-    for item in block.tag.find_all("li", recursive=False):
-        line = next(iter(sentences(item)), Sentence()).html
-        if slides[-1] and count(" ".join([*slides[-1], line])) > MOST + 10:
-            slides.append([])
-        slides[-1].append(line)
-    return [Slide("text", block.section, _points(lines), kept=True) for lines in slides]
+    """Its points, each by its first sentence, shared out among as few slides as they need."""
+    lines = [sentences(item)[0].html for item in block.tag.find_all("li", recursive=False)]
+    n = math.ceil(count(" ".join(lines)) / (MOST + 15))
+    each = math.ceil(len(lines) / n)
+    parts = [lines[i : i + each] for i in range(0, len(lines), each)]
+    return [Slide("text", block.section, _points(part), kept=True) for part in parts]
 
 
 def _points(lines: list[str]) -> str:

@@ -104,6 +104,6 @@ def _sections(chapter: Chapter, slides: list[Slide]) -> list[str]:
     return made
 
 
-def link(name: str, title: str = "Slides") -> str:
+def link(name: str, text: str = "Slides") -> str:
     """A link to a deck from a page in a folder of the site."""
-    return f'<a class="u-action" href="../slides/{name}.html">{html.escape(title)}</a>'
+    return f'<a href="../slides/{name}.html">{text}</a>'

@@ -42,7 +42,7 @@
   };
   const deck = new Reveal(document.querySelector(".reveal"), {
     width: 1280, height: 720, margin: 0, center: false, display: "flex", transition: "none",
-    hash: true, slideNumber: "c/t", plugins: [RevealNotes], pdfSeparateFragments: false,
+    hash: true, slideNumber: "c/t", plugins: [RevealNotes], pdfSeparateFragments: false, pdfMaxPagesPerSlide: 1,
     // What a figure or a form has the focus of, its keys belong to.
     keyboardCondition: (event) => !event.target.closest?.(`${FIGURES}, input, textarea, select`),
     keyboard: { 68: dark },
