@@ -228,7 +228,7 @@ test-wheel: .venv/.ready ## Build the wheels and source archives into _build/dis
 	@$(BIN)/uv tool run twine==6.2.0 check --strict _build/dist/*
 
 .PHONY: test-browser
-test-browser: .venv/.ready html browser ## The built book in a real browser, and its Python in node (SCREENSHOTS=1: pictures; SLOW=1: from a slow host)
+test-browser: .venv/.ready html slides browser ## The built book in a real browser, and its Python in node (SCREENSHOTS=1: pictures; SLOW=1: from a slow host)
 	$(BIN)/python -m pytest -q -n 2 --no-loadscope-reorder book/tests
 
 .PHONY: check-links

@@ -11,14 +11,14 @@ import argparse
 import shutil
 import sys
 import tomllib
+from pathlib import Path
 
 from playwright.sync_api import sync_playwright
-from unrolled_book.predictions import of_notebook
 
 from book.tools.epub.__main__ import FLAGS
 from book.tools.epub.leaves import SITE
 from book.tools.live.packages import NoBundle
-from book.tools.notebooks import CHAPTERS, ROOT, chapter_paths
+from book.tools.notebooks import ROOT, chapter_paths, number
 from book.tools.slides import document
 from book.tools.slides.blocks import Chapter, read
 from book.tools.slides.deck import Slide, deck
@@ -28,11 +28,10 @@ PLACE = "<!-- slides -->"  # where a page of the site gets its links to decks
 
 def slides_of(name: str) -> tuple[Chapter, list[Slide]]:
     """A chapter's page and its slides."""
-    asked = {one.name: one for one in of_notebook(CHAPTERS / f"{name}.ipynb")}
     beliefs = tomllib.loads((ROOT / "book" / "misconceptions.toml").read_text("utf8"))
     said = [f"Some believe: {one['believes']} {one['cure']}" for one in beliefs.get(name, [])]
     chapter = read(name)
-    return chapter, deck(chapter, asked, said)
+    return chapter, deck(chapter, said)
 
 
 def build(names: list[str]) -> dict[str, list[Slide]]:
@@ -46,9 +45,16 @@ def build(names: list[str]) -> dict[str, list[Slide]]:
         chapter, made[name] = slides_of(name)
         text = document.page(chapter, made[name], engine)
         (document.OUT / f"{name}.html").write_text(text, "utf8")
-        path = SITE / "chapters" / f"{name}.html"
-        path.write_text(path.read_text("utf8").replace(PLACE, document.link(name)), "utf8")
+        _link(SITE / "chapters" / f"{name}.html", document.link(name))
+    decks = sorted(path.stem for path in document.OUT.glob("*.html"))
+    links = [document.link(name, f"chapter {number(name)}") for name in decks]
+    _link(SITE / "book" / "instructors.html", f"<p>The decks: {', '.join(links)}.</p>")
     return made
+
+
+def _link(page: Path, links: str) -> None:
+    """Put links where the page has a place for them; a page that has its links stays as it is."""
+    page.write_text(page.read_text("utf8").replace(PLACE, links), "utf8")
 
 
 def print_pdfs(names: list[str]) -> None:

@@ -7,16 +7,12 @@ import math
 import re
 from dataclasses import dataclass, field
 
-from bs4 import Tag
-from unrolled_book.predictions import Prediction
-
-from book.tools.slides import words
+from book.tools.slides import exhibits, words
 from book.tools.slides.blocks import Block, Chapter
 from book.tools.slides.words import MOST, Sentence, count, sentences
 
 LESSON = 45  # minutes
 FULL = 28  # slides; beyond them the default leaves away what weighs least
-CODE_LINES = 12
 # What a slide of a kind takes, beside the others; and from the least worth keeping to the most.
 TAKES = {"title": 1, "text": 1.3, "question": 2, "poll": 2.6, "formula": 1.6, "figure": 1.8,
          "moving": 2.5, "table": 1.7, "code": 1.7, "output": 1}  # fmt: skip
@@ -36,13 +32,13 @@ class Slide:
     minutes: float = 0
 
 
-def deck(chapter: Chapter, asked: dict[str, Prediction], believed: list[str]) -> list[Slide]:
-    """The slides of a chapter. asked: its predictions; believed: what students believe, for notes.
+def deck(chapter: Chapter, believed: list[str]) -> list[Slide]:
+    """The slides of a chapter. believed: what students may believe, for the notes.
 
     Raises ValueError, with the chapter, for metadata that ask for what is not there.
     """
     opening = _opening(chapter, believed)
-    slides = _chosen(chapter, asked)
+    slides = _chosen(chapter)
     while len(opening) + len(slides) > FULL:
         least = min((s for s in slides if not s.kept), default=None,
                     key=lambda s: WORTH.index(s.kind))  # fmt: skip
@@ -69,7 +65,7 @@ def _opening(chapter: Chapter, believed: list[str]) -> list[Slide]:
     ]
 
 
-def _chosen(chapter: Chapter, asked: dict[str, Prediction]) -> list[Slide]:
+def _chosen(chapter: Chapter) -> list[Slide]:
     slides: list[Slide] = []
     waiting: list[str] = []  # what is said with the next slide
     blocks = chapter.blocks
@@ -78,7 +74,7 @@ def _chosen(chapter: Chapter, asked: dict[str, Prediction]) -> list[Slide]:
         if new and waiting and slides:
             slides[-1].notes += waiting
             waiting = []
-        made = _of(block, blocks, i, asked, chapter.name)
+        made = _of(block, blocks, i, chapter.name)
         if block.kind == "text":
             waiting.append(str(block.tag))
         for slide in made:
@@ -98,15 +94,14 @@ def _chosen(chapter: Chapter, asked: dict[str, Prediction]) -> list[Slide]:
 
 def _joins(before: Slide, slide: Slide) -> bool:
     """Whether a lone sentence finds room on the slide before it, below an exhibit or a formula."""
-    exhibits = {"figure", "moving", "table", "code", "formula"}
+    kinds = {"figure", "moving", "table", "code", "formula"}
     alone = slide.kind == "text" and slide.body.startswith('<p class="s-one">')
     prose = re.sub(r"<(figcaption|table|pre|form)\b.*?</\1>", "", before.body, flags=re.S)
-    return (alone and before.kind in exhibits and before.heading == slide.heading
+    return (alone and before.kind in kinds and before.heading == slide.heading
             and count(prose) + count(slide.body) <= MOST)  # fmt: skip
 
 
-def _of(block: Block, blocks: list[Block], i: int, asked: dict[str, Prediction], name: str
-        ) -> list[Slide]:  # fmt: skip
+def _of(block: Block, blocks: list[Block], i: int, name: str) -> list[Slide]:
     """The slides of a block: none where it is not worth one, or its metadata says so."""
     near = [other for other in blocks if other.section == block.section]  # looked through first
     among = [one for other in [block, *near, *blocks] for one in other.sentences]
@@ -122,23 +117,22 @@ def _of(block: Block, blocks: list[Block], i: int, asked: dict[str, Prediction],
         raise ValueError(f"{name}, section {block.section!r}: {error}") from None
     slide = Slide(block.kind, block.section, "", kept=bool(block.shown or block.boxed))
     if block.kind == "poll":
-        one = asked[block.tag["data-name"]]
-        slide.body, slide.notes = _poll(block.tag)
-        slide.kept |= "show" not in block.slide
-        slide.notes += [f"<p>{html.escape(one.name)}</p>"] if not slide.notes else []
+        slide.body, slide.notes = exhibits.poll(block.tag)
+        slide.kept = True
         return [slide]
     if block.kind == "question":
         before = blocks[i - 1].tag if i and blocks[i - 1].tag.name == "blockquote" else ""
         slide.body = f"{before}{block.tag}"
         return [slide]
-    exhibit = _exhibit(block)
+    exhibit = exhibits.exhibit(block)
     if not exhibit or (block.kind == "code" and not block.shown and not DEFINES.search(exhibit)):
         return []
     if not block.of_code:  # a formula or table of the text: nothing is said of it unasked
-        lead = _lead(blocks, i)
+        lead = exhibits.lead(blocks, i)
         slide.body = (f"<p>{lead}</p>" if lead else "") + exhibit
     else:
-        reading = " ".join(said) if say else _reading(blocks, i, MOST - count(_caption(block)))
+        room = MOST - count(exhibits.caption(block))
+        reading = " ".join(said) or exhibits.reading(blocks, i, room)
         slide.body = exhibit + (f'<p class="s-reading">{reading}</p>' if reading else "")
     return [slide]
 
@@ -151,7 +145,7 @@ def _text(block: Block, blocks: list[Block], among: list[Sentence], say: list[st
         begins = [each.partition("…")[0].strip() for each in text.split(" | ")]
         if any(one.startswith(" ".join(begins[0].split())) for one in own):
             lines = [words.said(each, among) for each in text.split(" | ")]
-            made.append(Slide("text", block.section, _points(lines), kept=True))
+            made.append(Slide("text", block.section, exhibits.points(lines), kept=True))
         elif not any(one.text.startswith(" ".join(begins[0].split())) for one in among):
             words.said(begins[0], among)
     if block.section == "Summary" and block.tag.name in {"ol", "ul"}:
@@ -163,7 +157,7 @@ def _text(block: Block, blocks: list[Block], among: list[Sentence], say: list[st
         firsts = [words.first(other.sentences, 25) for other in alone]
         while sum(map(count, firsts)) > MOST:
             firsts.pop()
-        return [Slide("text", block.section, _points([one for one in firsts if one]))]
+        return [Slide("text", block.section, exhibits.points([one for one in firsts if one]))]
     return []
 
 
@@ -173,78 +167,7 @@ def _summary(block: Block) -> list[Slide]:
     n = math.ceil(count(" ".join(lines)) / (MOST + 15))
     each = math.ceil(len(lines) / n)
     parts = [lines[i : i + each] for i in range(0, len(lines), each)]
-    return [Slide("text", block.section, _points(part), kept=True) for part in parts]
-
-
-def _points(lines: list[str]) -> str:
-    if len(lines) < 2:
-        return f'<p class="s-one">{"".join(lines)}</p>'
-    return "<ul>" + "".join(f"<li>{line}</li>" for line in lines) + "</ul>"
-
-
-def _poll(tag: Tag) -> tuple[str, list[str]]:
-    """Question and options, then the answer as a fragment; what wrong answers betray is for notes."""
-    fold = tag.find("details", recursive=False)
-    before = "".join(str(child) for child in tag.children if child is not fold)
-    answer = fold.find("p", recursive=False)
-    lines = [one.html for one in sentences(answer)[:3]]  # the first of them is the letter
-    while len(lines) > 2 and count(before + " ".join(lines)) > MOST:
-        lines.pop()
-    line = " ".join(lines)
-    notes = [str(child) for child in fold.find_all(True, recursive=False) if child.name != "summary"]
-    return (f'<div class="u-predict u-asked">{before}</div>'
-            f'<div class="fragment s-answer"><p>{line}</p></div>'), notes  # fmt: skip
-
-
-def _exhibit(block: Block) -> str:
-    """What the block puts on a slide; '' where it is too much for one, or not worth one unasked."""
-    if block.kind not in {"code", "output"}:
-        return str(block.tag)
-    source = block.tag.select_one(".cell_input pre") if block.of_code else block.tag.pre
-    printed = block.tag.select_one(".stream pre")
-    found = ""
-    if source and block.kind == "code":
-        lines = source.decode_contents().strip("\n").split("\n")
-        first, last = block.slide.get("lines", [1, len(lines)])
-        lines = lines[first - 1 : last]
-        if len(lines) > CODE_LINES:
-            if block.shown:
-                raise ValueError(f"a slide has at most {CODE_LINES} lines of code, not "
-                                 f"{len(lines)}; say which: \"lines\": [1, 12]")  # fmt: skip
-            return ""
-        code = "\n".join(lines)
-        found = f'<div class="cell_input"><div class="highlight"><pre>{code}</pre></div></div>'
-    if printed and len(printed.get_text().strip().split("\n")) <= CODE_LINES - found.count("\n"):
-        found += f'<div class="cell_output"><div class="highlight">{printed}</div></div>'
-    elif block.kind == "output":
-        return ""
-    return f'<div class="cell">{found}</div>' if block.shown or block.kind == "code" else ""
-
-
-def _caption(block: Block) -> str:
-    caption = block.tag.select_one("figcaption, caption") if block.kind != "code" else None
-    return str(caption) if caption else ""
-
-
-def _reading(blocks: list[Block], i: int, most: int) -> str:
-    """The sentence that reads an exhibit: the first after it."""
-    after = blocks[i + 1] if i + 1 < len(blocks) else None
-    if after is None or after.kind != "text" or after.section != blocks[i].section:
-        return ""
-    texts = after.sentences
-    if texts and re.match(r"Try\b|\(|And so|Step through", texts[0].text):
-        return ""
-    found = words.first(texts, most)
-    return "" if found.endswith((":", ",", "?")) else found
-
-
-def _lead(blocks: list[Block], i: int) -> str:
-    """The sentence that leads to a formula or table of the text: the last before it."""
-    before = blocks[i - 1] if i else None
-    if before is None or before.kind != "text" or before.section != blocks[i].section:
-        return ""
-    last = before.sentences[-1:]
-    return words.first(last) if last and count(last[0].html) > 2 else ""
+    return [Slide("text", block.section, exhibits.points(part), kept=True) for part in parts]
 
 
 def _time(slides: list[Slide]) -> None:

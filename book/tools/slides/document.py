@@ -1,8 +1,7 @@
-"""The slides of a chapter → one HTML page for reveal.js, which lies beside the book's own scripts."""
+"""The slides of a chapter → one HTML page for reveal.js, which lies beside the book's scripts."""
 
 from __future__ import annotations
 
-import html
 import re
 from pathlib import Path
 
@@ -57,7 +56,7 @@ def page(chapter: Chapter, slides: list[Slide], engine: dict[str, str]) -> str:
     for kind in once:
         sections = re.sub(rf"<{kind}>.*?</{kind}>", "", sections, flags=re.S)
     return f"""<!DOCTYPE html>
-<html lang="en">
+<html lang="en" data-content_root="../">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -91,11 +90,13 @@ def _sections(chapter: Chapter, slides: list[Slide]) -> list[str]:
         head = f"<{level}>{chapter.whole(slide.heading)}</{level}>"
         foot = ""
         if slide.kind == "title":
-            foot = (f'<p class="s-foot"><a href="../chapters/{chapter.name}.html">The chapter</a>'
-                    " · keys: → on, ← back, S notes, D dark, F full screen, Esc all slides</p>")  # fmt: skip
+            foot = (
+                f'<p class="s-foot"><a href="../chapters/{chapter.name}.html">The chapter</a> · '
+                "keys: → on, ← back, S notes, D dark, F full screen, Esc all slides</p>"
+            )
         time = f"<p><b>{slide.minutes:g} min</b>, until minute {until:g}</p>"
-        notes = chapter.spoken(re.sub(r"<figure\b.*?</figure>", "", "".join(slide.notes), flags=re.S))
-        notes = re.sub(r' (?:id|class|data-[\w-]+)="[^"]*"', "", notes)
+        notes = re.sub(r"<figure\b.*?</figure>", "", "".join(slide.notes), flags=re.S)
+        notes = re.sub(r' (?:id|class|data-[\w-]+)="[^"]*"', "", chapter.spoken(notes))
         made.append(
             f'<section class="s-slide s-{slide.kind}" data-minutes="{slide.minutes:g}">{head}\n'
             f'<div class="s-body">{chapter.whole(slide.body)}</div>{foot}\n'
