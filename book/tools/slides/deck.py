@@ -12,7 +12,8 @@ from book.tools.slides.blocks import Block, Chapter
 from book.tools.slides.words import MOST, Sentence, count, sentences
 
 LESSON = 45  # minutes
-FULL = 28  # slides; beyond them the default leaves away what weighs least
+# Slides: beyond FULL the default leaves away formulas and code, beyond MOST_SLIDES exhibits, too.
+FULL, MOST_SLIDES = 28, 32
 # What a slide of a kind takes, beside the others; and from the least worth keeping to the most.
 TAKES = {"title": 1, "text": 1.3, "question": 2, "poll": 2.6, "formula": 1.6, "figure": 1.8,
          "moving": 2.5, "table": 1.7, "code": 1.7, "output": 1}  # fmt: skip
@@ -39,10 +40,10 @@ def deck(chapter: Chapter, believed: list[str]) -> list[Slide]:
     """
     opening = _opening(chapter, believed)
     slides = _chosen(chapter)
-    while len(opening) + len(slides) > FULL:
+    while (n := len(opening) + len(slides)) > FULL:
         least = min((s for s in slides if not s.kept), default=None,
                     key=lambda s: WORTH.index(s.kind))  # fmt: skip
-        if least is None:
+        if least is None or (n <= MOST_SLIDES and WORTH.index(least.kind) > WORTH.index("text")):
             break
         at = slides.index(least)
         into = slides[at - 1] if at else opening[-1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 
 from bs4 import Tag
 
@@ -43,7 +44,7 @@ def exhibit(block: Block) -> str:
     if source and block.kind == "code":
         lines = source.decode_contents().strip("\n").split("\n")
         first, last = block.slide.get("lines", [1, len(lines)])
-        lines = lines[first - 1 : last]
+        lines = textwrap.dedent("\n".join(lines[first - 1 : last])).split("\n")
         if len(lines) > CODE_LINES:
             if block.shown:
                 raise ValueError(f"a slide has at most {CODE_LINES} lines of code, not "

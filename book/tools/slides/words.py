@@ -66,7 +66,7 @@ def said(begin: str, among: list[Sentence]) -> str:
         if not one.text.startswith(begin):
             continue
         if not cut:
-            return one.html
+            return re.sub(r":$", ".", one.html)
         taken = Sentence()
         for piece in (piece for each in among[i : i + 4] for piece in each):
             taken.append(piece)
