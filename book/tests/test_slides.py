@@ -9,7 +9,7 @@ import re
 
 import pytest
 from bs4 import BeautifulSoup
-from conftest import AXE, COLOURS, RUN_AXE, SITE, THIN, Visit, noted
+from conftest import AXE, COLOURS, LOOK, RUN_AXE, SITE, THIN, Visit, noted
 from playwright.sync_api import Page
 
 from book.tools.notebooks import CHAPTERS, chapter_paths
@@ -20,7 +20,7 @@ from book.tools.slides.deck import LESSON, Slide
 
 CHAPTER_NAMES = [path.stem for path in chapter_paths()]
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
-SHOWN_APART = re.compile(r"<(figcaption|caption|table|pre|form)\b.*?</\1>", re.DOTALL)
+SHOWN_APART = re.compile(r"<(figure|table|pre)\b.*?</\1>", re.DOTALL)
 slides = functools.cache(lambda name: slides_of(name)[1])
 
 
@@ -36,7 +36,7 @@ def test_a_deck_fills_a_lesson_and_its_slides_are_short(name: str) -> None:
     assert sum(slide.minutes for slide in deck) == pytest.approx(LESSON, abs=1)
     long = {i: words.count(prose(slide)) for i, slide in enumerate(deck, 1)
             if slide.kind != "poll" and i > 2}  # fmt: skip
-    assert {i: n for i, n in long.items() if n > 60} == {}
+    assert {i: n for i, n in long.items() if n > 55} == {}
     assert all(slide.notes for slide in deck if slide.kind == "poll")
 
 
@@ -89,8 +89,16 @@ def built() -> None:
         pytest.fail(f"no decks in {SITE / 'slides'}; build them with: make slides")
 
 
+@pytest.fixture(scope="module")
+def looked_at() -> set[str]:
+    """The looks of texts whose contrast has been measured, on whatever deck."""
+    return set()
+
+
 @pytest.mark.parametrize("name", CHAPTER_NAMES)
-def test_every_slide_of_a_deck_fits_and_can_be_read(name: str, open_page, address: str) -> None:
+def test_every_slide_of_a_deck_fits_and_can_be_read(
+    name: str, open_page, address: str, looked_at: set[str]
+) -> None:
     seen = Visit(name)
     page = open_page("404.html")
     with noted(page, seen):
@@ -102,10 +110,11 @@ def test_every_slide_of_a_deck_fits_and_can_be_read(name: str, open_page, addres
     assert page.evaluate(OVERFLOWS) == []
     page.add_script_tag(path=AXE)
     page.evaluate(THIN)
-    for theme in ("light", "dark"):
+    for theme, rules in (("light", None), ("dark", COLOURS)):
         page.evaluate("theme => document.documentElement.dataset.theme = theme", theme)
-        found = page.evaluate(RUN_AXE, None if theme == "light" else COLOURS)
-        assert [(one["id"], one["nodes"][0]["target"]) for one in found] == []
+        looked_at.update(page.evaluate(LOOK, [*looked_at]))
+        found = page.evaluate(RUN_AXE, rules)
+        assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
 
 
 @pytest.fixture

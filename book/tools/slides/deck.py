@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import math
 import re
 from dataclasses import dataclass, field
 
@@ -165,9 +164,10 @@ def _text(block: Block, blocks: list[Block], among: list[Sentence], say: list[st
 def _summary(block: Block) -> list[Slide]:
     """Its points, each by its first sentence, shared out among as few slides as they need."""
     lines = [sentences(item)[0].html for item in block.tag.find_all("li", recursive=False)]
-    n = math.ceil(count(" ".join(lines)) / (MOST + 15))
-    each = math.ceil(len(lines) / n)
-    parts = [lines[i : i + each] for i in range(0, len(lines), each)]
+    for each in range(len(lines), 0, -1):
+        parts = [lines[i : i + each] for i in range(0, len(lines), each)]
+        if each == 1 or max(count(" ".join(part)) for part in parts) <= MOST + 10:
+            break
     return [Slide("text", block.section, exhibits.points(part), kept=True) for part in parts]
 
 

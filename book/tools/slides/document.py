@@ -70,9 +70,9 @@ def page(chapter: Chapter, slides: list[Slide], engine: dict[str, str]) -> str:
 {THEME}
 </head>
 <body>
-<main class="reveal bd-content"><div class="slides bd-article">
+<main><div class="reveal bd-content"><div class="slides bd-article">
 {sections}
-</div></main>
+</div></div></main>
 <script src="{engine["reveal.js"]}"></script>
 <script src="{engine["notes.js"]}"></script>
 {"".join(once["script"])}
