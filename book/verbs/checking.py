@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from book.verbs import verb
 from book.verbs.environments import browser, compiler, env, env_colab, node, sandbox
-from book.verbs.reading import html
+from book.verbs.reading import html, slides
 from book.verbs.system import ROOT, Stop, given, program, python, run, this_program
 
 PYTEST = ("-m", "pytest", "-q", "-n", "2")
@@ -150,7 +150,7 @@ def test_processors() -> None:
     python("-m", "book.tools.verify.processors", *given("ONLY").split(), shown=True)
 
 
-@verb(env, html, browser)
+@verb(env, html, slides, browser)
 def test_browser() -> None:
     """The built book in a real browser, and its Python in node (SCREENSHOTS=1: pictures;
     SLOW=1: from a slow host)"""

@@ -80,7 +80,16 @@ def figures() -> None:
     python("-m", "book.tools.figures")
 
 
-@verb(pdf, epub, figures)
+# The decks lie among the pages, which then link to them; their reveal.js comes from npm.
+@verb(html, node)
+def slides() -> None:
+    """Build a deck for each chapter, _build/html/slides (ONLY=14; PDF=1: also as PDFs)"""
+    if given("PDF"):
+        browser()
+    python("-m", "book.tools.slides", *(["--pdf"] if given("PDF") else []), *given("ONLY").split())
+
+
+@verb(pdf, epub, figures, slides)
 def editions() -> None:
     """Build the book's other editions, to be read away from the web"""
 

@@ -109,10 +109,15 @@ def release_files() -> None:
     out = build / "release"
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
-    for path in (*(build / "dist").iterdir(), *(build / "site").glob("unrolled*.*")):
+    site = build / "site"
+    for path in (
+        *(build / "dist").iterdir(),
+        *site.glob("unrolled.*"),
+        *site.glob("*-figures.zip"),
+    ):
         shutil.copy(path, out)
     with tarfile.open(out / f"unrolled-{tag}-site.tar.gz", "w:gz") as archive:
-        archive.add(build / "site", ".")
+        archive.add(site, ".")
     with open(out / "notes.md", "wb") as notes:
         command = [program("python"), "-m", "book.tools.release", "notes", tag]
         if status := subprocess.run(command, cwd=ROOT, stdout=notes).returncode:

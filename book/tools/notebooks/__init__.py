@@ -20,7 +20,7 @@ METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python", "pygments_lexer": "ipython3"},
 }
-KEPT = ("tags", "predict")  # of a cell's metadata
+KEPT = ("tags", "predict", "slide")  # of a cell's metadata
 
 
 def chapter_paths(names: Iterable[str] = ()) -> list[Path]:
@@ -88,8 +88,8 @@ def clean(notebook: NotebookNode) -> NotebookNode:
     """The notebook without what differs from machine to machine; changed in place.
 
     The metadata becomes METADATA, with the mark of a draft if there is one; of a cell's metadata
-    only the tags and the key of a prediction stay; outputs lose their metadata, and neighbouring
-    pieces of one stream become one.
+    only the tags, the key of a prediction and what stands on a slide stay; outputs lose their
+    metadata, and neighbouring pieces of one stream become one.
     """
     draft = {"draft": True} if is_draft(notebook) else {}
     notebook.metadata = nbformat.from_dict(METADATA | draft)

@@ -50,9 +50,14 @@ def read(path: Path) -> Addresses:
 
 
 def pages(folder: Path) -> list[str]:
-    """The site's pages, as paths below its folder."""
+    """The site's pages, as paths below its folder; decks of slides are none (see `decks`)."""
     found = (path.relative_to(folder).as_posix() for path in folder.rglob("*.html"))
-    return sorted(name for name in found if not name.startswith("_"))
+    return sorted(name for name in found if not name.startswith(("_", "slides/")))
+
+
+def decks(folder: Path) -> list[str]:
+    """The decks of slides: each names its chapter's page as the address of its text."""
+    return sorted(path.relative_to(folder).as_posix() for path in folder.glob("slides/*.html"))
 
 
 def broken_links(folder: Path, name: str, site: str) -> list[str]:
@@ -98,6 +103,8 @@ def faults(folder: Path, site: str, *, cards: bool = True) -> list[str]:
     for name in pages(folder):
         found += [f"{name}: {link} leads nowhere" for link in broken_links(folder, name, site)]
         found += [f"{name}: {fault}" for fault in wrong_names(folder, name, site, cards=cards)]
+    for name in decks(folder):
+        found += [f"{name}: {link} leads nowhere" for link in broken_links(folder, name, site)]
     listed = _texts(folder / "sitemap.xml", "loc")
     wanted = {
         page_address(site, name.removesuffix(".html"))
