@@ -110,6 +110,15 @@ def test_a_computation_graph_shows_the_contributions_that_add_up():
     assert "7" not in texts(figures.computation_graph(y, {a: "a"}, stage=1))
 
 
+def test_a_wide_box_at_the_end_of_a_graph_lies_within_the_drawing():
+    a = Tensor(3.0)
+    y = a * a
+    figure = figures.computation_graph(y, {a: "a", y: "a long name"}, gradients=False)
+    (ax,) = figure.axes
+    edges = [x for patch in ax.patches for x in patch.get_path().get_extents().intervalx]
+    assert 0 < min(edges) < max(edges) < ax.get_xlim()[1]
+
+
 def test_a_graph_draws_every_tensor_once_and_the_contribution_of_each_parent():
     a, b = Tensor(3.0), Tensor(5.0)
     y = a * b

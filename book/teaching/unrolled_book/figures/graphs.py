@@ -49,19 +49,20 @@ def computation_graph(
     edges = [(parent, tensor) for tensor in order for parent in tensor.parents]
     place = _layers(order, edges)
     n_columns, n_rows = (1 + max(at[k] for at in place.values()) for k in (0, 1))
-    column = (WIDEST - 70) / max(1, n_columns - 1) if column is None else column
+    widths = {t: max(34.0, text_width(names.get(t, ""), 11.5) + 14) for t in order}
+    margin = max(35.0, max(widths.values()) / 2 + 2)  # the widest box may stand at an end
+    column = (WIDEST - 2 * margin) / max(1, n_columns - 1) if column is None else column
     column = min(column, 130)
     jump = any(place[b][0] - place[a][0] > 1 for a, b in edges)
     top = 46 if jump else 14
-    board = Board((n_columns - 1) * column + 70, top + (n_rows - 1) * row + 76)
+    board = Board((n_columns - 1) * column + 2 * margin, top + (n_rows - 1) * row + 76)
     backwards = list(reversed(order))
     done = set(backwards if stage is None else backwards[:stage]) if gradients else set()
 
     boxes = {}
     for tensor, (across, down) in place.items():
-        x, y = 35 + across * column, top + down * row
-        name = names.get(tensor, "")
-        width = max(34.0, text_width(name, 11.5) + 14)
+        x, y = margin + across * column, top + down * row
+        name, width = names.get(tensor, ""), widths[tensor]
         end = tensor is root
         leaf = not tensor.parents
         colour = "test" if end else "data" if leaf else "accent"
@@ -208,7 +209,8 @@ def _edge(board: Board, a: Part, b: Part, text: str, bend: float, jumps: bool) -
             text
         ):  # nearer to a, where it arrives: in the middle, edges that cross would share a spot
             x, y = 0.62 * np.array(a.right) + 0.38 * np.array(b.left)
-            board.label(x, y - bend * (b.left[0] - a.right[0]) / 2 - 8, text, "gradient")
+            beside = 8 if bend < 0 else -8  # below an edge that bends down
+            board.label(x, y - bend * (b.left[0] - a.right[0]) / 2 + beside, text, "gradient")
         return
     over = min(a.y, b.y) - 22
     board.path([a.top, (a.centre[0], over), (b.centre[0], over), b.top])
