@@ -1,6 +1,6 @@
 r"""Positions, by hand
 
-With pencil and paper; give three digits of what is no fraction.
+With pencil and paper; give three digits where the answer is no fraction.
 
 - `length_squared`: $PE(p) \cdot PE(p)$ for $d = 512$.
 - `omega_3`: the frequency $\omega_3$ for $d = 8$ and base 10 000.
