@@ -1,12 +1,13 @@
 r"""Positions, by hand
 
-With pencil and paper; give three digits of what is no fraction.
+With pencil and paper; give three digits where the answer is no fraction.
 
 - `length_squared`: $PE(p) \cdot PE(p)$ for $d = 512$.
 - `omega_3`: the frequency $\omega_3$ for $d = 8$ and base 10 000.
 - `bucket_8`, `bucket_16`, `bucket_100`: T5's causal buckets of these distances, with 8
   buckets, so 4 exact ones, and 32 instead of 128.
-- `third_slope`: the slope of the third of *three* heads in ALiBi.
+- `third_slope`: the slope of the third of *three* heads in ALiBi. Three is no power of two: the
+  authors' code takes the slopes of two heads, and then every other one of four, from the first on.
 - `weight_ratio`: a head has slope $\frac14$; two keys fit the query equally well, one lies 2
   positions back and one 6. How many times larger is the weight of the nearer one?
 - `turned`: one pair, $q = (1, 0)$, $k = (0, 1)$, $\theta = \pi/6$. The rotary score, without

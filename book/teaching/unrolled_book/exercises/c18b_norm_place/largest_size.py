@@ -5,7 +5,7 @@ standard deviation $s$ (the embedding has 1). At least the share `left` of the e
 to arrive at the top: after the last norm in pre-LN, after the last of many in post-LN.
 
 Write `largest_size(left, n_sublayers, place)`: the largest $s$ that allows it, for `place` `"pre"`
-or `"post"`. `left` lies between 0 and 1.
+or `"post"`. `left` is above 0 and at most 1.
 """
 
 from unrolled_book.exercises.engine import call, swap
