@@ -139,7 +139,7 @@ def rendered(text: str, inline: bool = False) -> str:
 
     markdown = MarkdownIt("commonmark").enable("table").use(dollarmath_plugin, renderer=_formula)
     found = markdown.renderInline(text) if inline else markdown.render(text)
-    return re.sub(r' (style|class)="[^"]*"', "", found).strip()
+    return re.sub(r' (style|class)="[^"]*"|</?span[^>]*>', "", found).strip()
 
 
 def _formula(text: str, options: Mapping[str, bool]) -> str:

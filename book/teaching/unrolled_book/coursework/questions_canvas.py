@@ -16,6 +16,8 @@ from unrolled_book.coursework.questions_moodle import listed
 
 QTI = "http://www.imsglobal.org/xsd/ims_qtiasiv1p2"
 PACKAGE = "http://www.imsglobal.org/xsd/imsccv1p1/imscp_v1p1"
+SETTINGS = "http://canvas.instructure.com/xsd/cccv1p0"
+_ABOUT = "associatedcontent/imscc_xmlv1p1/learning-application-resource"
 _RESPONSE = "response1"
 
 
@@ -24,8 +26,13 @@ def write(title: str, quizzes: Iterable[Quiz]) -> bytes:
     quizzes = list(quizzes)
     files = {f"{quiz.name}/{quiz.name}.xml": _text(_assessment(quiz)) for quiz in quizzes}
     resources = {quiz.name: f"{quiz.name}/{quiz.name}.xml" for quiz in quizzes}
-    files["imsmanifest.xml"] = _text(manifest(PACKAGE, "imsqti_xmlv1p2", resources))
-    return zipped(files)
+    listing = manifest(PACKAGE, "imsqti_xmlv1p2", resources)
+    for quiz, resource in zip(quizzes, listing.findall(".//resource"), strict=True):
+        path, about = f"{quiz.name}/assessment_meta.xml", f"{quiz.name}_about"
+        files[path] = _text(_settings(quiz))
+        SubElement(resource, "dependency", identifierref=about)
+        add_resource(listing.find("resources"), about, _ABOUT, path)
+    return zipped(files | {"imsmanifest.xml": _text(listing)})
 
 
 def manifest(namespace: str, kind: str, resources: dict[str, str]) -> Element:
@@ -37,8 +44,25 @@ def manifest(namespace: str, kind: str, resources: dict[str, str]) -> Element:
     SubElement(root, "organizations")
     listed = SubElement(root, "resources")
     for name, path in resources.items():
-        resource = SubElement(listed, "resource", identifier=name, type=kind, href=path)
-        SubElement(resource, "file", href=path)
+        add_resource(listed, name, kind, path)
+    return root
+
+
+def add_resource(listed: Element, name: str, kind: str, path: str) -> Element:
+    """One file more in the list."""
+    resource = SubElement(listed, "resource", identifier=name, type=kind, href=path)
+    SubElement(resource, "file", href=path)
+    return resource
+
+
+def _settings(quiz: Quiz) -> Element:
+    """A quiz for practice, whose options stay in their order."""
+    root = Element("quiz", xmlns=SETTINGS, identifier=quiz.name)
+    for name, value in (
+        ("title", quiz.title), ("description", ""), ("shuffle_answers", "false"),
+        ("quiz_type", "practice_quiz"), ("points_possible", str(len(quiz.questions))),
+    ):  # fmt: skip
+        SubElement(root, name).text = value
     return root
 
 
@@ -74,13 +98,13 @@ def _item(section: Element, question: Question) -> None:
 def _choice(item: Element, shown: Element, marked: Element, question: Question) -> None:
     given = SubElement(shown, "response_lid", ident=_RESPONSE, rcardinality="Single")
     labels = SubElement(given, "render_choice")
-    named = {option: f"{question.name}_{option.name}" for option in question.options}
-    for option, ident in named.items():
-        _material(SubElement(labels, "response_label", ident=ident), option.text)
-    for option, ident in named.items():
-        _feedback(item, f"{ident}_fb", option.feedback)
-        _says(_if_equal(marked, ident, "Yes"), f"{ident}_fb")
-    [right] = (ident for option, ident in named.items() if option.right)
+    for option in question.options:
+        _material(SubElement(labels, "response_label", ident=option.name), option.text)
+    # Canvas takes feedback with "wrong" or "correct" in its name for that of the whole question.
+    for option in question.options:
+        _feedback(item, f"{option.name}_fb", option.feedback)
+        _says(_if_equal(marked, option.name, "Yes"), f"{option.name}_fb")
+    [right] = (option.name for option in question.options if option.right)
     _scores(_if_equal(marked, right, "No"))
 
 

@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 from unrolled_book.coursework.packing import zipped
 from unrolled_book.coursework.questions import Question, Quiz, Span
-from unrolled_book.coursework.questions_canvas import manifest
+from unrolled_book.coursework.questions_canvas import add_resource, manifest
 
 QTI = "http://www.imsglobal.org/xsd/imsqti_v2p1"
 PACKAGE = "http://www.imsglobal.org/xsd/imscp_v1p1"
@@ -31,8 +31,7 @@ def write(title: str, quizzes: Iterable[Quiz]) -> bytes:
     resources = listing.find("resources")
     for quiz in quizzes:
         path = f"{quiz.name}.xml"
-        test = SubElement(resources, "resource", identifier=quiz.name, type=_TEST, href=path)
-        SubElement(test, "file", href=path)
+        test = add_resource(resources, quiz.name, _TEST, path)
         for question in quiz.questions:
             SubElement(test, "dependency", identifierref=question.name)
     return zipped(files | {"imsmanifest.xml": _text(listing)})
