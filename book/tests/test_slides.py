@@ -169,10 +169,13 @@ def test_keys_within_a_figure_turn_no_slide(lecture: Page) -> None:
     assert lecture.evaluate(AT) != at
 
 
+GROUND = "getComputedStyle(document.body).backgroundColor"
+
+
 def test_dark_is_a_key_away(lecture: Page) -> None:
-    before = lecture.evaluate("document.documentElement.dataset.theme")
+    assert lecture.evaluate(GROUND) == "rgb(255, 255, 255)"
     lecture.keyboard.press("d")
-    assert lecture.evaluate("document.documentElement.dataset.theme") != before
+    assert lecture.evaluate(GROUND) == "rgb(20, 24, 30)"
 
 
 def test_the_model_runs_on_its_slide(open_page) -> None:
