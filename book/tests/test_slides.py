@@ -9,7 +9,7 @@ import re
 
 import pytest
 from bs4 import BeautifulSoup
-from conftest import AXE, COLOURS, LOOK, RUN_AXE, SITE, THIN, Visit, noted
+from conftest import AT_REST, AXE, COLOURS, LOOK, RUN_AXE, SITE, THIN, Visit, noted
 from playwright.sync_api import Page
 
 from book.tools.notebooks import CHAPTERS, chapter_paths
@@ -112,6 +112,7 @@ def test_every_slide_of_a_deck_fits_and_can_be_read(
     page.evaluate(THIN)
     for theme, rules in (("light", None), ("dark", COLOURS)):
         page.evaluate("theme => document.documentElement.dataset.theme = theme", theme)
+        page.evaluate(AT_REST)
         looked_at.update(page.evaluate(LOOK, [*looked_at]))
         found = page.evaluate(RUN_AXE, rules)
         assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
@@ -169,10 +170,13 @@ def test_keys_within_a_figure_turn_no_slide(lecture: Page) -> None:
     assert lecture.evaluate(AT) != at
 
 
+GROUND = "getComputedStyle(document.body).backgroundColor"
+
+
 def test_dark_is_a_key_away(lecture: Page) -> None:
-    before = lecture.evaluate("document.documentElement.dataset.theme")
+    assert lecture.evaluate(GROUND) == "rgb(255, 255, 255)"
     lecture.keyboard.press("d")
-    assert lecture.evaluate("document.documentElement.dataset.theme") != before
+    assert lecture.evaluate(GROUND) == "rgb(20, 24, 30)"
 
 
 def test_the_model_runs_on_its_slide(open_page) -> None:

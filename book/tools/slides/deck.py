@@ -85,6 +85,12 @@ def _chosen(chapter: Chapter) -> list[Slide]:
                 slides[-1].body += "" if line in slides[-1].body else line
                 slides[-1].notes += slide.notes
                 slides[-1].kept = True
+            elif slides and _joins(slide, slides[-1]):
+                before = slides.pop()
+                slide.body = before.body.replace("s-one", "s-reading") + slide.body
+                slide.notes = before.notes + slide.notes
+                slide.kept = True
+                slides.append(slide)
             else:
                 slides.append(slide)
     if slides:
@@ -92,12 +98,12 @@ def _chosen(chapter: Chapter) -> list[Slide]:
     return slides
 
 
-def _joins(before: Slide, slide: Slide) -> bool:
-    """Whether a lone sentence finds room on the slide before it, below an exhibit or a formula."""
+def _joins(exhibit: Slide, slide: Slide) -> bool:
+    """Whether a lone sentence finds room on the slide of an exhibit or a formula next to it."""
     kinds = {"figure", "moving", "table", "code", "formula"}
     alone = slide.kind == "text" and slide.body.startswith('<p class="s-one">')
-    prose = re.sub(r"<(figcaption|table|pre|form)\b.*?</\1>", "", before.body, flags=re.S)
-    return (alone and before.kind in kinds and before.heading == slide.heading
+    prose = re.sub(r"<(figcaption|table|pre|form)\b.*?</\1>", "", exhibit.body, flags=re.S)
+    return (alone and exhibit.kind in kinds and exhibit.heading == slide.heading
             and count(prose) + count(slide.body) <= MOST)  # fmt: skip
 
 

@@ -50,6 +50,8 @@ def page(chapter: Chapter, slides: list[Slide], engine: dict[str, str]) -> str:
     title = re.search(r"<title>(.*?)</title>", head, re.S)[1]
     canonical = re.search(r'<link\b[^>]*rel="canonical"[^>]*>', head)[0]
     sections = "\n".join(_sections(chapter, slides))
+    # The empty corner of a table is no heading (on the pages a script says so).
+    sections = re.sub(r"<th\b[^>]*>(?:\s|</?p>)*</th>", "<td></td>", sections)
     # Each figure brings its style and its script; a page needs each of them once.
     once = {kind: list(dict.fromkeys(re.findall(rf"<{kind}>.*?</{kind}>", sections, re.S)))
             for kind in ("style", "script")}  # fmt: skip

@@ -54,7 +54,14 @@
   deck.on("slidechanged", ({ currentSlide }) => fit(currentSlide));
   deck.on("fragmentshown", ({ fragments }) => fragments.forEach((f) => step(f, 0)));
   deck.on("fragmenthidden", ({ fragments }) => fragments.forEach((f) => step(f, 1)));
-  deck.on("pdf-ready", () => { fitAll(); page.dataset.fitted = ""; });
+  deck.on("pdf-ready", () => {
+    for (const slide of document.querySelectorAll(".s-slide")) { // on paper all are seen
+      slide.hidden = false;
+      slide.removeAttribute("aria-hidden");
+    }
+    fitAll();
+    page.dataset.fitted = "";
+  });
   window.deck = deck;
   window.fitAll = fitAll;
   document.fonts.ready.then(() => deck.initialize());
