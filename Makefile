@@ -121,9 +121,9 @@ site: .venv/.ready html browser ## One folder for any static host, _build/site (
 book: html ## Build the book, serve it, print its address (PORT=, OPEN=0)
 	@PORT=$(PORT) OPEN=$(OPEN) $(BIN)/python -m book.tools.serve
 
-# The whole book in one file, from the built pages; Chromium sets its formulas.
+# The whole book in one file, from the built pages. The faces of the PDF come from npm.
 .PHONY: pdf epub check-epub
-pdf: html browser ## Build the book as a PDF: _build/unrolled.pdf (minutes)
+pdf: html node browser ## Build the book as a PDF: _build/unrolled.pdf (minutes)
 	@$(BIN)/python -m book.tools.paper
 epub: html browser ## Build the book as an EPUB: _build/unrolled.epub
 	@$(BIN)/python -m book.tools.epub
