@@ -23,7 +23,7 @@ IMPRINT = Imprint.read(ROOT)
 BASE = "https://example.org/book/"
 FEW = {"chapters/01_chain_rule.html", "book/glossary.html", "book/bibliography.html"}
 MM = 72 / 25.4
-INNER, OUTER = 26 * MM, 21 * MM  # the margins of paper.css
+INNER, OUTER = 25 * MM, 20 * MM  # the margins of paper.css
 
 
 def chosen(wanted: set[str] = FEW) -> Document:

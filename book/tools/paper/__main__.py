@@ -31,7 +31,7 @@ NOT_ON_PAPER = ONLY_ON_THE_WEB | {  # what is used at a screen, and the teachers
     for name in ("workbench", "today", "instructors", "tutor", "accessibility", "api")
 }
 OUT = ROOT / "_build" / "unrolled.pdf"
-TEXT_WIDTH = 590  # CSS pixels, what paper.css leaves of the page between its margins
+TEXT_WIDTH = 597  # CSS pixels, what paper.css leaves of the page between its margins
 # A formula that is wider than the page is set smaller; what else is too wide is told.
 # A drawing whose labels are larger than LABEL is made smaller, down to two thirds; one whose labels
 # stand out over the text is moved in.

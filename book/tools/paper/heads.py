@@ -18,9 +18,9 @@ body { margin: 0; font: 9pt/1 "Libertinus Serif", serif; color: #000; }
 div { position: relative; height: 254mm; break-after: page; overflow: hidden; }
 svg { display: block; width: 203mm; height: 254mm; background: #1b1936; }
 div:last-child { break-after: auto; }
-p { position: absolute; margin: 0; top: 10mm; left: 21mm; right: 26mm; display: flex; gap: 6mm; }
-.r p { left: 26mm; right: 21mm; justify-content: end; }
-.f p { top: auto; bottom: 8mm; justify-content: center; }
+p { position: absolute; margin: 0; top: 9.5mm; left: 20mm; right: 25mm; display: flex; gap: 6mm; }
+.r p { left: 25mm; right: 20mm; justify-content: end; }
+.f p { top: auto; bottom: 7.5mm; justify-content: center; }
 p i { white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }"""
 
 

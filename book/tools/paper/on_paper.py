@@ -10,8 +10,8 @@ from book.tools.epub.__main__ import MOVING
 
 # Orders that only a screen can follow, at the beginning of a sentence.
 ORDER = re.compile(
-    r"(^\s*|(?<=[.:?!][ \n]))"
-    r"(Drag|Click|Step(?= through|\Z)|Type what|Type the next|Slide|"
+    r"(^\s*|(?<=[.:?!][ \n])|(?<=[.:?!]\)[ \n]))"
+    r"(Drag|Click|Step(?= through| on |\Z)|Type what|Type the next|Slide|"
     r"Move(?= (?:the|it|along|outwards|\Z))|Choose(?= a (?:layer|word|head)))\b"
 )
 AHEAD = "On the web page, "
@@ -22,6 +22,8 @@ def prepare(body: Tag) -> None:
     for figure in body.select(MOVING):
         for text in _near(figure):
             text.replace_with(on_the_web(str(text)))
+    for line in body.select(".u-remember"):  # leads to cards that a page asks
+        line.decompose()
     for pre in body.select("pre"):
         _in_blocks(pre)
 
