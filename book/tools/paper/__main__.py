@@ -38,30 +38,37 @@ TEXT_WIDTH = 597  # CSS pixels, what paper.css leaves of the page between its ma
 FIT = """() => {
   const LABEL = 9.9;
   const article = e => e.closest(".p-page").getBoundingClientRect();
-  for (const formula of document.querySelectorAll("div.math")) {
+  // All is measured before anything is changed: each change lays out the whole book again.
+  const change = (all, measure) => all.map(e => [e, measure(e)]).forEach(
+    ([e, style]) => Object.assign(e.style, style));
+  change([...document.querySelectorAll("div.math")], formula => {
     const parts = [...formula.querySelectorAll(".katex-base")].map(e => e.getBoundingClientRect());
     const left = Math.min(...parts.map(e => e.left)), right = Math.max(...parts.map(e => e.right));
     const room = formula.getBoundingClientRect();
     const most = Math.min(room.right, article(formula).right) - room.left;
-    if (right - left > most) formula.style.fontSize = 97 * most / (right - left) + "%";
-  }
-  for (const svg of document.querySelectorAll("figure svg, .u-map svg")) {
+    return right - left > most ? {fontSize: 97 * most / (right - left) + "%"} : {};
+  });
+  const drawings = [...document.querySelectorAll("figure svg, .u-map svg")]
+    .filter(svg => svg.querySelector("text"));
+  const ends = svg => {  // how far its words stand out over the text, and how wide they are
+    const words = [...svg.querySelectorAll("text")].map(e => e.getBoundingClientRect());
+    const room = article(svg), left = Math.min(room.right, ...words.map(e => e.left));
+    const right = Math.max(room.left, ...words.map(e => e.right));
+    return {left: room.left - left, right: right - room.right, share: room.width / (right - left)};
+  };
+  change(drawings, svg => {
     const sizes = [...svg.querySelectorAll("text, tspan")]
       .filter(e => e.textContent.trim())
       .map(e => parseFloat(getComputedStyle(e).fontSize) * e.getScreenCTM().a)
       .sort((a, b) => a - b);
     const label = sizes[Math.floor(sizes.length / 2)];
-    const now = svg.getBoundingClientRect().width;
-    if (label > LABEL) svg.style.width = Math.max(0.65, LABEL / label) * now + "px";
-    const words = () => [...svg.querySelectorAll("text")].map(e => e.getBoundingClientRect());
-    const room = article(svg);
-    const left = () => Math.min(room.right, ...words().map(e => e.left)) - room.left;
-    const right = () => Math.max(room.left, ...words().map(e => e.right)) - room.left;
-    const share = room.width / (right() - left());
-    if (share < 1) svg.style.width = share * svg.getBoundingClientRect().width + "px";
-    const shift = Math.max(0, -left()) - Math.max(0, right() - room.width);
-    if (shift) Object.assign(svg.style, {position: "relative", left: shift + "px"});
-  }
+    const share = Math.min(label > LABEL ? Math.max(0.65, LABEL / label) : 1, ends(svg).share);
+    return share < 1 ? {width: share * svg.getBoundingClientRect().width + "px"} : {};
+  });
+  change(drawings, svg => {
+    const {left, right} = ends(svg), shift = Math.max(0, left) - Math.max(0, right);
+    return shift ? {position: "relative", left: shift + "px"} : {};
+  });
   return [...document.querySelectorAll(".p-page *")].filter(e => !e.closest(".katex-mathml")
     && !e.matches("svg *") && e.getBoundingClientRect().right > article(e).right + 2).map(e =>
       e.closest(".p-page").id + ": " + e.outerHTML.slice(0, 100).replace(/\\s+/g, " "));
