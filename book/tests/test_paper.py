@@ -173,11 +173,12 @@ def test_all_pages_have_one_size_and_the_text_keeps_to_its_area(pdf: PdfReader) 
 
         def see(text: str, cm: list, tm: list, *_: object, into: list = starts) -> None:
             if text.strip():
-                into.append((tm[4] * cm[0] + cm[4], text))
+                into.append((tm[4] * cm[0] + tm[5] * cm[2] + cm[4], text))
 
         if number > 1:  # not on the cover
             page.extract_text(visitor_text=see)
-        outside = [one for one in starts if not left - 3 < one[0] < width - (left == INNER) * OUTER]
+        right = width - (OUTER if number % 2 else INNER)
+        outside = [one for one in starts if not left - 3 < one[0] < right]
         assert not outside, (number, outside[:3])
 
 
