@@ -83,6 +83,18 @@ def test_the_pages_are_read_in_the_books_order(trees: dict[str, ET.Element]) -> 
                      "text/glossary.xhtml", "text/14_attention-solutions.xhtml"]  # fmt: skip
 
 
+def test_both_contents_list_the_sections(trees: dict[str, ET.Element]) -> None:
+    own = "text/14_attention.xhtml"
+    nav = [link.get("href") for link in trees["EPUB/nav.xhtml"].iter(f"{XHTML}a")]
+    sections = [href for href in nav if href.startswith(f"{own}#")]
+    assert len(sections) >= 5
+    ncx = [one.get("src") for one in trees["EPUB/toc.ncx"].iter() if one.get("src")]
+    assert [src for src in ncx if src.startswith(f"{own}#")] == sections
+    orders = [int(one.get("playOrder")) for one in trees["EPUB/toc.ncx"].iter()
+              if one.get("playOrder")]  # fmt: skip
+    assert orders == list(range(1, len(ncx) + 1))
+
+
 def test_links_and_pictures_lead_to_what_is_there(
     epub: zipfile.ZipFile, texts: dict[str, ET.Element]
 ) -> None:

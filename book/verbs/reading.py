@@ -61,8 +61,8 @@ def book() -> None:
     python("-m", "book.tools.serve")
 
 
-# The whole book in one file, from the built pages; Chromium sets its formulas.
-@verb(html, browser)
+# The whole book in one file, from the built pages; the faces of its text come from npm.
+@verb(html, node, browser)
 def pdf() -> None:
     """Build the book as a PDF: _build/unrolled.pdf (minutes)"""
     python("-m", "book.tools.paper")

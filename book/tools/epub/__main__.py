@@ -77,8 +77,8 @@ def _link(found: list[Leaf]) -> None:
 def _page(leaf: Leaf) -> Page:
     kind = KINDS.get(leaf.path)
     sections = []
-    if leaf.path.startswith("chapters/") and leaf.part != "Solutions":
-        kind = "chapter"
+    if leaf.part != "Solutions":
+        kind = "chapter" if leaf.path.startswith("chapters/") else kind
         sections = [(heading.parent["id"], " ".join(heading.get_text().split()))
                     for heading in leaf.body.select("section[id] > h2")]  # fmt: skip
     marked = f' epub:type="{kind}"' if kind else ""

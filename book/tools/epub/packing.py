@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 import uuid
 import zipfile
 from dataclasses import dataclass, field
@@ -110,12 +111,15 @@ def _parts(pages: list[Page]) -> list[tuple[str, list[Page]]]:
 
 
 def ncx(pages: list[Page], base: str, title: str) -> str:
-    """The contents for readers of EPUB 2: pages only."""
+    """The contents for readers of EPUB 2: pages and their sections."""
+    order = itertools.count(1)
     points = "".join(
-        f'<navPoint id="n{i}" playOrder="{i}"><navLabel><text>{_text(page.title)}</text></navLabel>'
-        f'<content src="{page.name}"/></navPoint>\n'
-        for i, page in enumerate(pages, 1)
-    )
+        _point(next(order), page.title, page.name, "".join(
+            _point(next(order), section, f"{page.name}#{name}")
+            for name, section in page.sections
+        ))
+        for page in pages
+    )  # fmt: skip
     return f"""<?xml version="1.0" encoding="utf-8"?>
 <ncx xmlns="http://www.daisy.org/z3986/2005/ncx/" version="2005-1" xml:lang="en">
 <head><meta name="dtb:uid" content="{identifier(base)}"/></head>
@@ -123,6 +127,13 @@ def ncx(pages: list[Page], base: str, title: str) -> str:
 <navMap>{points}</navMap>
 </ncx>
 """
+
+
+def _point(order: int, title: str, target: str, inner: str = "") -> str:
+    return (
+        f'<navPoint id="n{order}" playOrder="{order}"><navLabel><text>{_text(title)}</text>'
+        f'</navLabel><content src="{target}"/>{inner}</navPoint>\n'
+    )
 
 
 def package(

@@ -4,36 +4,54 @@ from __future__ import annotations
 
 import html
 import re
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
-import segno
 from bs4 import BeautifulSoup, Tag
+from pybtex.database import parse_file
 
-from book.extensions.imprint import Imprint
 from book.tools.epub import chapters
 from book.tools.epub.__main__ import MOVING
 from book.tools.epub.leaves import SITE, Leaf
+from book.tools.notebooks import ROOT
+from book.tools.paper import front, index, on_paper
+from book.tools.paper.front import Edition, qr
 
 STYLE = (Path(__file__).parent / "paper.css").read_text("utf8")
 Pages = dict[str, int]  # the number of the page on which an id stands
+LAST = [("solutions", "Solutions"), ("index", "Index")]
+
+
+@dataclass
+class Block:
+    """What begins on a page of its own. head: what the running head calls it, if it has one."""
+
+    key: str
+    kind: str  # classes
+    text: str
+    head: str = ""
+    recto: bool = True
 
 
 class Document:
-    """The book: its text in order, its solutions, and where the web has more.
+    """The book: its text in order, its solutions, its index, and where the web has more.
 
-    leaves: the pages of the site, which are changed; base: the site's address; imprint: its names.
+    leaves: the pages of the site, which are changed; edition: what its imprint says.
     """
 
-    def __init__(self, leaves: list[Leaf], base: str, imprint: Imprint) -> None:
-        self.leaves, self.base, self.imprint = leaves, base, imprint
+    def __init__(self, leaves: list[Leaf], edition: Edition) -> None:
+        self.leaves, self.edition = leaves, edition
         self.styles = dict.fromkeys(  # each figure has them; the book needs them once
             style.get_text() for leaf in leaves for style in leaf.body.select("style")
         )
         for leaf in leaves:
-            _prepare(leaf, base)
+            _prepare(leaf, edition.base)
         self.solutions = [(leaf, _solutions(leaf)) for leaf in leaves]
+        works = parse_file(str(ROOT / "book" / "references.bib"))
+        self.index = index.headings(leaves, works)
         self.ids = {tag["id"] for leaf in leaves for tag in leaf.body.select("[id]")}
-        self.ids |= {leaf.key for leaf in leaves} | {"solutions"}
+        self.ids |= {leaf.key for leaf in leaves} | {key for key, _ in LAST}
         for _, found in self.solutions:
             self.ids |= {tag["id"] for each in found for tag in [each, *each.select("[id]")]
                          if tag.get("id")}  # fmt: skip
@@ -45,78 +63,87 @@ class Document:
         links = [link["href"] for body in bodies for link in body.select("a[href^='#']")]
         return sorted({link for link in links if link[1:] not in self.ids})
 
-    def html(self, pages: Pages) -> str:
-        """The whole document. pages: as far as they are known from an earlier print."""
+    @cached_property
+    def _texts(self) -> dict[str, str]:
+        """The HTML of each block that stays the same from print to print."""
+        found = {leaf.key: leaf.body.decode_contents() for leaf in self.leaves}
+        return found | {"solutions": self._solved(), "p-cover": "&nbsp;",  # heads.py lays it on
+                        "p-half": self.edition.title(), "p-about": self.edition.about(),
+                        "p-contents": front.contents(self.leaves, LAST)}  # fmt: skip
+
+    def blocks(self, pages: Pages) -> list[Block]:
+        """The book from cover to index. pages: as far as they are known from an earlier print."""
+        texts = self._texts
+        found = [
+            Block("p-cover", "p-cover", texts["p-cover"]),
+            Block("p-half", "p-plain", texts["p-half"]),
+            Block("p-about", "p-plain", texts["p-about"], recto=False),
+            Block("p-contents", "p-plain", texts["p-contents"], "Contents"),
+        ]
+        part = ""
+        for leaf in self.leaves:
+            chapter, before = leaf.path.startswith("chapters/"), ""
+            if leaf.part != part:
+                part = leaf.part
+                before = f'<p class="p-opens">{html.escape(part)}</p>' if chapter else ""
+            text = before + texts[leaf.key]
+            found.append(Block(leaf.key, "p-page bd-article", text, leaf.title, chapter))
+        found[4].recto = True
+        found.append(Block("solutions", "p-page bd-article", texts["solutions"], "Solutions"))
+        lines = index.as_html(self.index, pages)
+        text = f'<h1>Index</h1><p class="p-small">Bold: where a term is introduced.</p>{lines}'
+        return [*found, Block("index", "p-page bd-article p-index", text, "Index")]
+
+    def html(self, pages: Pages, blank: frozenset[str] = frozenset(), faces: str = "") -> str:
+        """The whole document. blank: the blocks before which a page is left empty."""
         chapter = next(leaf.path for leaf in self.leaves if leaf.path.startswith("chapters/"))
         head = BeautifulSoup((SITE / chapter).read_text("utf8"), "html.parser").head
         linked = head.select("link[rel=stylesheet]")
         for tag in linked:
             path = (SITE / chapter).parent / tag["href"].split("?")[0]
             tag["href"] = path.resolve().as_uri()
+        blocks = self.blocks(pages)
+        sections = "".join(
+            ('<div class="p-blank"></div>' if block.key in blank else "")
+            + f'<section class="{block.kind}" id="{block.key}">{block.text}</section>'
+            for block in blocks
+        )
+        reached = "".join(f'<a href="#{block.key}"></a>' for block in blocks)
         text = f"""<!DOCTYPE html><html lang="en" data-theme="light"><head><meta charset="utf-8">
-<title>{html.escape(self.imprint.whole)}</title>{"".join(map(str, linked))}
-<style>{"".join(self.styles)}</style><style>{STYLE}{self._heads()}</style></head>
-<body><main class="bd-content">{self._front()}
-<section class="p-plain"><h1 class="p-title">Contents</h1>{self._contents()}</section>
-{"".join(self._section(leaf) for leaf in self.leaves)}{self._back()}</main></body></html>"""
+<title>{html.escape(self.edition.imprint.whole)}</title>{"".join(map(str, linked))}
+<style>{"".join(self.styles)}</style><style>{faces}{STYLE}</style></head>
+<body><main class="bd-content">{sections}{reached}</main></body></html>"""
         return re.sub(
             r'(<span class="p-number" data-of="([^"]+)">)',
             lambda found: f"{found[1]}{pages.get(found[2], '000')}",
             text,
         )
 
-    def _heads(self) -> str:
-        book = _quoted(self.imprint.title)
-        titled = [(leaf.key, leaf.title) for leaf in self.leaves] + [("solutions", "Solutions")]
-        return "".join(
-            f"#{key} {{ page: {key}; }} @page {key} {{ @top-right {{ content: {_quoted(title)}; }} "
-            f"@top-left {{ content: {book}; }} @bottom-center {{ content: counter(page); }} }}\n"
-            for key, title in titled
-        )
+    def sections(self) -> list[tuple[str, str, str]]:
+        """(id, key of its block, title) of what the heads of right pages name, in order."""
+        chapters = [leaf for leaf in self.leaves if leaf.path.startswith("chapters/")]
+        found = [(key, leaf.key, title) for leaf in chapters
+                 for key, title in front.sections(leaf)]  # fmt: skip
+        return found + [(f"solutions-{leaf.key}", "solutions", leaf.title)
+                        for leaf, solved in self.solutions if solved]  # fmt: skip
 
-    def _front(self) -> str:
-        title, subtitle, licence = map(
-            html.escape, (self.imprint.title, self.imprint.subtitle, self.imprint.licence)
-        )
-        return f"""<section class="p-plain p-cover"><h1 class="p-title">{title}</h1>
-<p>{subtitle}</p><div class="p-web">{qr(self.base)}<p>The book on the web: its figures move, its
-code runs, its exercises check your answers.<br><a href="{self.base}">{self.base}</a></p></div>
-<p class="p-small">Figures that move stand here as they start. Code that the web page folds away is
-left out. The solutions are at the end. {licence}</p></section>"""
-
-    def _contents(self) -> str:
-        entries, part = [], ""
-        for leaf in self.leaves:
-            if leaf.part != part:
-                part = leaf.part
-                entries.append(f'<li class="p-part">{html.escape(part)}</li>')
-            entries.append(_entry(leaf.key, leaf.title))
-        entries.append('<li class="p-part">At the end</li>' + _entry("solutions", "Solutions"))
-        return f'<ol class="p-contents">{"".join(entries)}</ol>'
-
-    def _section(self, leaf: Leaf) -> str:
-        return (f'<section class="p-page bd-article" id="{leaf.key}">'
-                f"{leaf.body.decode_contents()}</section>")  # fmt: skip
-
-    def _back(self) -> str:
+    def _solved(self) -> str:
         parts = [
-            f"<section><h2>{html.escape(leaf.title)}</h2>{''.join(map(str, found))}</section>"
+            f'<section id="solutions-{leaf.key}"><h2>{html.escape(leaf.title)}</h2>'
+            f'{"".join(map(str, found))}<a href="#solutions-{leaf.key}"></a></section>'
             for leaf, found in self.solutions
             if found
         ]
-        return ('<section class="p-page bd-article" id="solutions"><h1>Solutions</h1>'
-                f"{''.join(parts)}</section>")  # fmt: skip
-
-
-def qr(address: str) -> str:
-    """The address as a QR code: an SVG."""
-    code = segno.make(address, error="m", micro=False)
-    return code.svg_inline(border=0, omitsize=True, svgclass="p-qr", lineclass=None, title=address)
+        return f"<h1>Solutions</h1>{''.join(parts)}"
 
 
 def _prepare(leaf: Leaf, base: str) -> None:
     live = base + leaf.path
+    on_paper.prepare(leaf.body)
     chapters.without_controls(leaf.body, MOVING, live)
+    for link in leaf.body.select("a[href^='#answer-'], a[href^='#asked-']"):
+        name = "Answer" if link["href"].startswith("#answer-") else "Question"
+        link.replace_with(_parsed(_reference(link["href"][1:], name)))
     for image in leaf.body.select("img[src]"):
         if not image["src"].startswith("data:"):
             image["src"] = ((SITE / leaf.path).parent / image["src"]).resolve().as_uri()
@@ -148,15 +175,6 @@ def _solutions(leaf: Leaf) -> list[Tag]:
 
 def _reference(key: str, name: str) -> str:
     return f'<a href="#{key}">{name}: page <span class="p-number" data-of="{key}"></span></a>'
-
-
-def _entry(key: str, title: str) -> str:
-    return (f'<li><a href="#{key}">{html.escape(title)}</a><i></i>'
-            f'<span class="p-number" data-of="{key}"></span></li>')  # fmt: skip
-
-
-def _quoted(title: str) -> str:
-    return '"' + title.replace("\\", r"\\").replace('"', r"\"") + '"'
 
 
 def _parsed(text: str) -> BeautifulSoup:
