@@ -130,7 +130,7 @@ def test_each_figure_is_taken_once_and_stands_alone_in_light_colours(path):
 
 
 def test_the_archive_lists_its_files_and_no_others(pack):
-    rows = list(csv.DictReader(io.TextIOWrapper(pack.open(f"{FOLDER}/figures.csv"), "utf8")))
+    rows = list(csv.DictReader(io.StringIO(pack.read(f"{FOLDER}/figures.csv").decode())))
     assert [row["number"] for row in rows] == [f"15.{n}" for n in range(1, len(rows) + 1)]
     named = [row[kind] for row in rows for kind in ("svg", "pdf") if row[kind]]
     assert len(named) == 2 * (len(rows) - 1)
