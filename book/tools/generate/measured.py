@@ -34,6 +34,31 @@ def section(name: str, question: str, asked: str, rows: list[dict[str, str]], re
     return f"\n## {question}\n\n{asked}\n\n{table(rows)}\n{read} (`{name}`)\n"
 
 
+def inserted_layers() -> str:
+    """Layers that pass on what they get, put into a trained stack: training does not undo them."""
+    name = "c06_depth"
+    runs = record.load(name)["metrics"]["inserted"]
+    seeds = {depth: [r for r in runs if r["depth"] == depth] for depth in (5, 40)}
+    assert all(r["train"] < r["before"] for r in runs)
+    assert all(a["train"] < b["train"] for a, b in zip(seeds[5], seeds[40], strict=True))
+    five, forty = (mean(runs, "train", depth=depth) for depth in (5, 40))
+    return section(
+        name,
+        "Does training keep a solution that was inserted?",
+        "Five plain layers of [chapter 6](../chapters/06_depth.ipynb) train for 800 steps. Then 35 "
+        "layers that start as the identity are put behind them, and both networks train on for 400 "
+        "steps. Loss in bits per character on the training text.",
+        [
+            {"network": "5 layers, after 800 steps"}
+            | {"bits": f"{mean(runs, 'before', depth=5):.2f}"},
+            {"network": "5 layers, 400 steps more", "bits": f"{five:.2f}"},
+            {"network": "40 layers, 400 steps more", "bits": f"{forty:.2f}"},
+        ],
+        "The forty layers go on from the good solution and improve it at every seed, a little less "
+        "than the five do.",
+    )
+
+
 def words_read() -> str:
     """A feed-forward network's window: what more words give, and what more steps."""
     name, net, steps = "c08_context", "network, 1,500 steps", "network, 3,000 steps"
@@ -314,6 +339,7 @@ def ladder() -> str:
 
 SECTIONS: tuple[Callable[[], str], ...] = (
     renamed,
+    inserted_layers,
     words_read,
     rates,
     tickets,

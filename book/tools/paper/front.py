@@ -13,6 +13,8 @@ from book.extensions.imprint import Imprint
 from book.tools.epub.leaves import Leaf
 from book.tools.notebooks import ROOT
 
+EVERYWHERE = ("Summary", "Exercises", "Where next", "Sources")  # so no line of the contents
+
 
 @dataclass
 class Edition:
@@ -57,7 +59,8 @@ def contents(leaves: list[Leaf], last: list[tuple[str, str]]) -> str:
             entries.append(f'<li class="p-part">{html.escape(part)}</li>')
         entries.append(_entry(leaf.key, leaf.title, "p-leaf"))
         if leaf.path.startswith("chapters/"):
-            entries += [_entry(key, title, "p-section") for key, title in sections(leaf)]
+            entries += [_entry(key, title, "p-section") for key, title in sections(leaf)
+                        if title not in EVERYWHERE]  # fmt: skip
     entries.append('<li class="p-part">At the end</li>')
     entries += [_entry(key, title, "p-leaf") for key, title in last]
     return f'<h1 class="p-title">Contents</h1><ol class="p-contents">{"".join(entries)}</ol>'

@@ -16,7 +16,7 @@ from book.tools.paper.document import Document, Pages
 STYLE = """@page { size: 203mm 254mm; margin: 0; }
 body { margin: 0; font: 9pt/1 "Libertinus Serif", serif; color: #000; }
 div { position: relative; height: 254mm; break-after: page; overflow: hidden; }
-svg { display: block; width: 203mm; height: 254mm; background: #1b1936; }
+svg { display: block; width: 203mm; height: 254mm; background: #1b1936; print-color-adjust: exact; }
 div:last-child { break-after: auto; }
 p { position: absolute; margin: 0; top: 9.5mm; left: 20mm; right: 25mm; display: flex; gap: 6mm; }
 .r p { left: 25mm; right: 20mm; justify-content: end; }
