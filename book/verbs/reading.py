@@ -125,3 +125,12 @@ def coursework() -> None:
     roster = ["--roster", given("ROSTER")] if given("ROSTER") else []
     python("-m", "unrolled_book.coursework", "build", given("SYLLABUS"),
            "--out", given("OUT", "_build/coursework"), *roster)  # fmt: skip
+
+
+@verb(env)
+def small_book() -> None:
+    """Build the pages of a course's chapters alone (SYLLABUS=, OUT=)"""
+    if not given("SYLLABUS"):
+        raise Stop("small-book: of which course? SYLLABUS=my_course.toml (see book/instructors.md)")
+    python("-m", "book.tools.site.small", given("SYLLABUS"),
+           "--out", given("OUT", "_build/small_book"))  # fmt: skip

@@ -111,6 +111,20 @@ def test_the_table_of_contents_keeps_no_empty_list_and_no_hole():
         tool.without_line(TOC, "03_d")
 
 
+def test_in_a_small_book_a_part_goes_and_links_lead_to_the_whole_one():
+    assert (
+        yaml.safe_load(tool.without_line(TOC, "02_c", parts=True))["parts"][-1]["caption"] == "One"
+    )
+    text = 'See [*c*](../chapters/02_c.ipynb#a-b), [c](02_c.ipynb) and <a href="02_c.html">it</a>.'
+    there = "https://example.org/book/chapters/02_c.html"
+    assert tool.unlinked(text, "02_c", "https://example.org/book/") == (
+        f'See [*c*]({there}#a-b), [c]({there}) and <a href="{there}">it</a>.'
+    )
+    week = '[[weeks]]\nname = "w{}"\nexercises = [\n{}]\n\n'
+    syllabus = 'title = "T"\n\n' + week.format(1, "") + week.format(2, '    "c01_a/b",\n')
+    assert [w["name"] for w in tomllib.loads(tool.without_empty_weeks(syllabus))["weeks"]] == ["w2"]
+
+
 def test_a_term_goes_with_what_it_means():
     glossary = "# G\n\n```{glossary}\nfirst term\n  A.\n\nJacobian\n  B.\n\nlast\n  C.\n```\n"
     assert tool.without_term(glossary, "Jacobian") == glossary.replace("Jacobian\n  B.\n\n", "")

@@ -30,16 +30,20 @@ GENERATED = ("book/map.md", "book/instructors.md")  # from the chapters: they ar
 TEXTS = ("index.md", "book/*.md", "book/**/*.toml", "book/**/*.py")
 
 
-def drop(stem: str, root: Path = ROOT) -> None:
-    """Take the chapter out. ValueError, before anything is changed, where a part would be empty."""
-    contents = without_line((root / "_toc.yml").read_text("utf8"), stem)
+def drop(stem: str, root: Path = ROOT, *, elsewhere: str = "") -> None:
+    """Take the chapter out. ValueError, before anything is changed, where a part would be empty.
+
+    elsewhere: the address of a book that has the chapter: links to it lead there, and parts without
+    chapters go, as do weeks without exercises.
+    """
+    contents = without_line((root / "_toc.yml").read_text("utf8"), stem, parts=bool(elsewhere))
     notebook = root / "chapters" / f"{stem}.ipynb"
     gone = short(notebook.read_text("utf8"))
     (root / "_toc.yml").write_text(contents, "utf8")
     notebook.unlink()
     (root / "book" / "cards" / f"{stem}.toml").unlink(missing_ok=True)
     shutil.rmtree(root / TEACHING / "exercises" / f"c{stem}", ignore_errors=True)
-    plain = lambda text: unlinked(text, stem)  # noqa: E731
+    plain = lambda text: unlinked(text, stem, elsewhere)  # noqa: E731
     for path in texts(root):
         _edit(path, plain)
     for path in sorted((root / "chapters").glob("*.ipynb")):
@@ -49,6 +53,8 @@ def drop(stem: str, root: Path = ROOT) -> None:
     _edit(root / "book/paths.toml", lambda t: re.sub(rf'"{n}", |, "{n}"|"{n}"', "", t))
     for path in (root / SYLLABI).glob("*.toml"):
         _edit(path, lambda t: re.sub(rf'^.*"c{stem}/.*\n', "", t, flags=re.M))
+        if elsewhere:
+            _edit(path, without_empty_weeks)
     _edit(root / "book/tests/queries.toml", lambda t: without_answers(t, stem))
     _edit(root / "book/tools/notebooks/colab.json", lambda t: without_key(t, stem))
     used = short("\n".join(p.read_text("utf8") for p in (*texts(root), *_notebooks(root))
@@ -87,15 +93,22 @@ def _edit_prose(path: Path, change: Callable[[str], str]) -> None:
         write(notebook, path)
 
 
-def unlinked(text: str, stem: str) -> str:
-    """The text with its links to the chapter as plain words."""
-    target = rf"(?:[\w./-]*/)?{stem}\.(?:ipynb|html)(?:#[\w-]*)?"
+def unlinked(text: str, stem: str, elsewhere: str = "") -> str:
+    """The text with its links to the chapter as plain words, or to its page elsewhere."""
+    target = rf"(?:[\w./-]*/)?{stem}\.(?:ipynb|html)(#[\w-]*)?"
+    if elsewhere:
+        page = rf"{elsewhere}chapters/{stem}.html"
+        text = re.sub(rf"\]\({target}\)", lambda m: f"]({page}{m[1] or ''})", text)
+        return re.sub(rf'href="{target}"', lambda m: f'href="{page}{m[1] or ""}"', text)
     text = re.sub(rf"\[((?:[^\[\]\\]|\\.)*)\]\({target}\)", r"\1", text)
-    return re.sub(rf'<a [^>]*href="{target}"[^>]*>(.*?)</a>', r"\1", text, flags=re.DOTALL)
+    return re.sub(rf'<a [^>]*href="{target}"[^>]*>(.*?)</a>', r"\2", text, flags=re.DOTALL)
 
 
-def without_line(contents: str, stem: str) -> str:
-    """`_toc.yml` without the chapter. ValueError where that would leave a hole in it."""
+def without_line(contents: str, stem: str, *, parts: bool = False) -> str:
+    """`_toc.yml` without the chapter. ValueError where that would leave a hole in it.
+
+    parts: a part goes with its last chapter.
+    """
     for part in yaml.safe_load(contents)["parts"]:
         for entry in part["chapters"]:
             if entry["file"] != f"chapters/{stem}":
@@ -103,13 +116,23 @@ def without_line(contents: str, stem: str) -> str:
             if below := entry.get("sections"):
                 first = below[0]["file"].removeprefix("chapters/")
                 raise ValueError(f"{first} stands below {stem} in _toc.yml: drop it first")
-            if len(part["chapters"]) == 1:
+            if len(part["chapters"]) == 1 and parts:
+                caption = rf"^ *- caption: {re.escape(part['caption'])}\n *chapters:\n"
+                contents = re.sub(caption, "", contents, flags=re.MULTILINE)
+            elif len(part["chapters"]) == 1:
                 raise ValueError(f"{part['caption']!r} would have no chapter: mend _toc.yml first")
     line = rf"^ *- file: chapters/{stem}\n"
     contents, n = re.subn(line, "", contents, flags=re.MULTILINE)
     if n != 1:
         raise ValueError(f"_toc.yml has {n} lines '- file: chapters/{stem}', expected one")
     return re.sub(r"^( *)sections:\n(?!\1 +- )", "", contents, flags=re.MULTILINE)
+
+
+def without_empty_weeks(syllabus: str) -> str:
+    """A syllabus without the weeks that have no exercise left; their questions go with them."""
+    weeks = re.split(r"^(?=\[\[weeks\]\]$)", syllabus, flags=re.MULTILINE)
+    empty = re.compile(r"^exercises = \[\s*\]$", re.MULTILINE)
+    return "".join(week for week in weeks if not empty.search(week))
 
 
 def without_answers(queries: str, stem: str) -> str:
