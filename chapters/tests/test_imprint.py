@@ -15,7 +15,7 @@ from book.extensions.publishing import feed
 from book.tools.epub import packing
 from book.tools.epub.__main__ import front
 from book.tools.notebooks import ROOT, address
-from book.tools.paper.document import Document
+from book.tools.paper.front import Edition
 
 sys.path.append(str(ROOT / "book" / "extensions"))
 import landing
@@ -47,8 +47,8 @@ def made(root) -> dict[str, str]:
     citation = root / "CITATION.cff"
     address.update(citation, address.repository_url(root / "_config.yml"), write_it=True)
     pages = front(BASE, WHEN, imprint)
-    document = Document([], BASE, imprint)
-    found = {"cover": imprint.cover(), "PDF": document._front() + document._heads()}
+    edition = Edition(imprint, BASE, WHEN)
+    found = {"cover": imprint.cover(), "PDF": edition.title() + edition.about()}
     found["EPUB"] = "".join(packing.files(pages, {}, BASE, WHEN, imprint).values())
     found["manifest"] = offline.manifest(imprint.title, imprint.subtitle)
     found["feed"] = feed("## 1.0.0 (2027-01-02)\n\nNew.\n", BASE, imprint.title, imprint.author)
