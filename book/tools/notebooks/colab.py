@@ -43,6 +43,7 @@ from book.verbs.system import program
 COLAB = program("python", ROOT / ".venv-colab")
 RECORD = Path(__file__).with_name("colab.json")
 LOCAL = ROOT / "_build" / "colab.json"
+ANSWERS = "predictions.json"
 START_UP = 3.0  # seconds of a chapter for its kernel, and for cells too short to be noted
 UNKNOWN = 20.0  # seconds that a chapter without a record is taken to need
 
@@ -61,7 +62,8 @@ def digest(path: Path, notebook: NotebookNode) -> str:
 def library_files(path: Path, code: list[str]) -> list[Path]:
     """The modules that the code imports, those that they import, and the files beside them.
 
-    With the exercises' engine, which finds them by name, come the exercises of this chapter.
+    With the exercises' engine, which finds them by name, come the exercises of this chapter. The
+    answers to the predictions are left out: no cell asks for them, and they change with the prose.
     """
     source = "\n".join(line for text in code for line in text.splitlines() if line[:1] not in "%!")
     source = source.replace("    %pip", "    pass  # ")
@@ -75,7 +77,7 @@ def library_files(path: Path, code: list[str]) -> list[Path]:
         file
         for module in seen
         for file in module.parent.glob("*")
-        if file.is_file() and file.suffix not in {".py", ".pyc"}
+        if file.is_file() and file.suffix not in {".py", ".pyc"} and file.name != ANSWERS
     }
     return sorted(seen | beside | set(exercises.glob("*.py")))
 
