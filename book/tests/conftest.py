@@ -112,13 +112,16 @@ CUT = """() => [...document.querySelectorAll("main pre")].slice(1).filter(e =>
   .map(e => e.textContent.slice(0, 60))"""
 # On a phone: what scrolls sideways and does not show it, or shows it and does not; and marks that
 # stand at the beginning of a line, below the formula that they belong to.
-UNMARKED = """() => [...document.querySelectorAll("main :not(.katex *, svg *, textarea)")]
-  .filter(e => e.clientWidth && e.scrollWidth > e.clientWidth + 1
-  && ["auto", "scroll"].includes(getComputedStyle(e).overflowX)
-  && !getComputedStyle(e).boxShadow.includes("inset")
-  || e.matches(".u-more") && e.scrollWidth <= e.clientWidth + 1
-  || e.matches(".u-more") && getComputedStyle(e).overflowX === "visible")
-  .map(e => e.outerHTML.slice(0, 90))"""
+UNMARKED = """async () => {
+  const wrong = () => [...document.querySelectorAll("main :not(.katex *, svg *, textarea)")]
+    .filter(e => e.clientWidth && e.scrollWidth > e.clientWidth + 1
+    && ["auto", "scroll"].includes(getComputedStyle(e).overflowX)
+    && !getComputedStyle(e).boxShadow.includes("inset")
+    || e.matches(".u-more") && e.scrollWidth <= e.clientWidth + 1
+    || e.matches(".u-more") && getComputedStyle(e).overflowX === "visible");
+  for (let n = 0; n < 50 && wrong().length; n++) await new Promise(r => setTimeout(r, 100));
+  return wrong().map(e => e.outerHTML.slice(0, 90));
+}"""
 FALLEN = """() => [...document.querySelectorAll("main span.math")].filter(math => {
   let text = math.nextSibling, range = document.createRange();
   if (math.parentNode.matches(".u-joined")) text = math.parentNode.lastChild;
