@@ -139,7 +139,9 @@ def test_a_changelog_without_a_release_makes_an_empty_feed():
 def test_the_foot_names_the_version_and_where_to_report(name):
     text = (SITE / name).read_text("utf8")
     foot = re.search(r'<p class="u-foot">(.*?)</p>', text, re.DOTALL)[1].replace("&amp;", "&")
-    report, edit = re.findall(r'href="([^"]+)"', foot)
+    *slides, report, edit = re.findall(r'href="([^"]+)"', foot)
+    deck = name.replace("chapters/", "../slides/")
+    assert slides == ([deck] if name.startswith("chapters/") else [])
     version = tomllib.loads((ROOT / "lib" / "pyproject.toml").read_text("utf8"))["project"]
     assert f"Version {version['version']}<" in foot
     page = name.removesuffix(".html")
