@@ -58,8 +58,9 @@ def test_the_contents_name_the_page_of_each_entry(texts: list[str]) -> None:
     assert entry, texts[at]
     number = int(entry[1])
     assert "You will be able to" in texts[number - 1]
-    summary = re.search(r"Summary ?(\d+)", texts[at])
-    assert "Summary" in texts[int(summary[1]) - 1]
+    section = re.search(r"What goes wrong ?[. ]*(\d+)", texts[at])
+    assert "What goes wrong" in texts[int(section[1]) - 1]
+    assert "Summary" not in texts[at], "every chapter has one"
 
 
 def test_chapters_begin_on_right_pages_and_pages_are_numbered(texts: list[str]) -> None:
