@@ -26,9 +26,7 @@ import itertools
 import json
 import os
 import random
-import shutil
 import signal
-import subprocess
 import sys
 import time
 import tokenize
@@ -39,7 +37,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
-from book.tools.notebooks import ROOT
+from book.tools.notebooks import ROOT, copy_of_the_tree
 
 LIBRARY = ("models", "training", "generation", "accounting")
 ENOUGH = 60  # seconds of the tests that run the changed statement, the quickest first
@@ -329,18 +327,6 @@ def put(path: Path, source: str) -> None:
 
 
 # ---- the library -----------------------------------------------------------------------------
-
-
-def copy_of_the_tree(work: Path) -> Path:
-    """What git tracks, copied: no mutant is ever written into the checkout."""
-    tree = work / "tree"
-    shutil.rmtree(tree, ignore_errors=True)
-    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
-    for name in filter(None, names.stdout.decode().split("\0")):
-        (tree / name).parent.mkdir(parents=True, exist_ok=True)
-        if (ROOT / name).is_file():
-            shutil.copy2(ROOT / name, tree / name)
-    return tree
 
 
 def of_the_library(size: int, seed: int, only: str, work: Path) -> list[dict]:

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from book.tools.notebooks import ROOT, read
 from book.tools.notebooks import drop as tool
+from book.tools.site import small
 from unrolled_book import exercises
 
 STEM, N = "02b_smoothing", "2b"
@@ -123,6 +124,19 @@ def test_in_a_small_book_a_part_goes_and_links_lead_to_the_whole_one():
     week = '[[weeks]]\nname = "w{}"\nexercises = [\n{}]\n\n'
     syllabus = 'title = "T"\n\n' + week.format(1, "") + week.format(2, '    "c01_a/b",\n')
     assert [w["name"] for w in tomllib.loads(tool.without_empty_weeks(syllabus))["weeks"]] == ["w2"]
+
+
+def test_a_small_book_has_the_chapters_of_its_syllabus_and_overwrites_no_other_folder(tmp_path):
+    folder = ROOT / tool.SYLLABI
+    found = small.chapters_of(folder / "four_weeks.toml")
+    assert {"01_chain_rule", "07b_gradients", "20_transformer_lm"} <= found
+    assert "09_rnn" not in found
+    with pytest.raises(ValueError, match="there is no syllabus"):
+        small.chapters_of(tmp_path / "none.toml")
+    (tmp_path / "mine.txt").write_text("kept", "utf8")
+    with pytest.raises(ValueError, match="holds something else than a book"):
+        small.build(folder / "four_weeks.toml", tmp_path)
+    assert (tmp_path / "mine.txt").exists()
 
 
 def test_a_term_goes_with_what_it_means():

@@ -1,10 +1,12 @@
-"""What the tools share: where the chapters are, and a notebook's one clean form on disk."""
+"""What the tools share: where the chapters are, a notebook's one clean form, a copy of the tree."""
 
 from __future__ import annotations
 
 import copy
 import hashlib
 import re
+import shutil
+import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -45,6 +47,18 @@ def number(stem: str) -> str:
     if not found:
         raise ValueError(f"a chapter is named like 03_perplexity or 02b_smoothing, not {stem!r}")
     return found[1]
+
+
+def copy_of_the_tree(work: Path) -> Path:
+    """What git tracks, copied to `work/tree`: what is changed there changes nothing here."""
+    tree = work / "tree"
+    shutil.rmtree(tree, ignore_errors=True)
+    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
+    for name in filter(None, names.stdout.decode().split("\0")):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        if (ROOT / name).is_file():
+            shutil.copy2(ROOT / name, tree / name)
+    return tree
 
 
 def _find(name: str, everything: list[Path]) -> Path:

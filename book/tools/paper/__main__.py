@@ -7,11 +7,13 @@ python -m book.tools.paper 02 14        only these chapters
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import shutil
 from bisect import bisect_right
 from pathlib import Path
 
+import pikepdf
 from playwright.sync_api import Browser, sync_playwright
 from pypdf import PdfReader, PdfWriter
 
@@ -22,7 +24,7 @@ from book.tools.epub.leaves import SITE, contents, leaves
 from book.tools.live.packages import NoBundle
 from book.tools.notebooks import ROOT
 from book.tools.notebooks.address import repository_url
-from book.tools.paper import faces, heads, packed
+from book.tools.paper import faces, heads
 from book.tools.paper.document import Document, Pages
 from book.tools.paper.front import Edition
 
@@ -138,7 +140,10 @@ def build(document: Document, browser: Browser, out: Path) -> list[str]:
     over.unlink()
     imprint = document.edition.imprint
     writer.add_metadata({"/Title": imprint.whole, "/Author": imprint.author})
-    packed.write(writer, out)
+    whole = io.BytesIO()
+    writer.write(whole)
+    with pikepdf.open(whole) as pdf:  # small objects together in compressed streams: a third
+        pdf.save(out, object_stream_mode=pikepdf.ObjectStreamMode.generate, deterministic_id=True)
     return wide
 
 

@@ -10,41 +10,48 @@ chapter lead to the published book. What is generated is made anew, then the pag
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
-import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 from unrolled_book.coursework.syllabus import Syllabus
 
 from book.extensions.publishing import site_address
-from book.tools.mutants import copy_of_the_tree
-from book.tools.notebooks import published
+from book.tools.notebooks import copy_of_the_tree, published
 from book.tools.notebooks.address import repository_url
 from book.tools.notebooks.drop import drop
 from book.verbs.system import program
 
 
-def chapters_of(syllabus: Syllabus) -> set[str]:
-    """The names of the book's chapters that the syllabus has exercises of."""
-    items = [item.exercise.partition("/")[0] for week in syllabus.weeks for item in week.items]
-    return {path.stem for path in published() if f"c{path.stem}" in items}
+def chapters_of(syllabus: Path) -> set[str]:
+    """The names of the book's chapters that the syllabus has exercises of.
+
+    Raises ValueError for a file that is no syllabus, or has no exercise of a chapter.
+    """
+    with contextlib.suppress(OSError, ValueError):  # what is wrong with it, Syllabus.read says
+        if secret := tomllib.loads(syllabus.read_text("utf8")).get("seed_env"):
+            os.environ.setdefault(secret, "nothing is drawn here")
+    weeks = Syllabus.read(syllabus).weeks
+    folders = {item.exercise.partition("/")[0] for week in weeks for item in week.items}
+    found = {path.stem for path in published() if f"c{path.stem}" in folders}
+    if not found:
+        raise ValueError(f"{syllabus} has no exercise of a chapter of the book")
+    return found
 
 
 def build(syllabus: Path, out: Path) -> list[str]:
     """Write the small book's pages into `out`; the names of its chapters, in order.
 
-    Raises ValueError for a syllabus that has none of the book's exercises, and
-    CalledProcessError where the pages cannot be built.
+    Raises ValueError as `chapters_of` does, and for a folder that holds something else than an
+    earlier book; CalledProcessError where the pages cannot be built.
     """
-    secret = re.search(r'(?m)^seed_env *= *"(.+)"', syllabus.read_text("utf8"))
-    if secret:
-        os.environ.setdefault(secret[1], "nothing is drawn here")
-    kept = chapters_of(Syllabus.read(syllabus))
-    if not kept:
-        raise ValueError(f"{syllabus} has no exercise of a chapter of the book")
+    kept = chapters_of(syllabus)
+    if out.exists() and any(out.iterdir()) and not (out / "objects.inv").exists():
+        raise ValueError(f"{out} holds something else than a book; name an empty folder")
     work = out.with_name(f"{out.name}-sources")
     tree, published_at = copy_of_the_tree(work), site_address(repository_url())
     names = [path.stem for path in published()]
