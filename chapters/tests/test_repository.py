@@ -93,7 +93,8 @@ def test_every_package_of_the_lock_has_a_hash_and_no_host(name):
 
 
 TEXT_MODE = {"text", "universal_newlines"}
-NO_FILES = {"archive", "gzip", "Image", "os", "tarfile", "webbrowser"}  # whose `open` is another
+# Whose `open` opens no text.
+NO_FILES = {"archive", "gzip", "Image", "os", "pikepdf", "tarfile", "webbrowser"}
 
 
 def without_encoding(source: str) -> list[str]:
