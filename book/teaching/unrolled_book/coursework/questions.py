@@ -16,7 +16,7 @@ from __future__ import annotations
 import html
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from unrolled_book.coursework.address import PAGES
@@ -130,6 +130,12 @@ def _options(one: Prediction) -> tuple[Option, ...]:
         why = one.answer if right else one.why(given)
         found.append(Option(letter, shown or rendered(text, inline=True), right, rendered(why)))
     return tuple(found)
+
+
+def listed(spans: Iterable[Span]) -> str:
+    """What is said of each span, where a system cannot tell in which one an answer lies."""
+    said = ((s.words, s.feedback.removeprefix("<p>").removesuffix("</p>")) for s in spans)
+    return f"<ul>{''.join(f'<li><em>{when}:</em> {why}</li>' for when, why in said)}</ul>"
 
 
 def rendered(text: str, inline: bool = False) -> str:

@@ -11,8 +11,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from unrolled_book.coursework.packing import zipped
-from unrolled_book.coursework.questions import Question, Quiz
-from unrolled_book.coursework.questions_moodle import listed
+from unrolled_book.coursework.questions import Question, Quiz, listed
 
 QTI = "http://www.imsglobal.org/xsd/ims_qtiasiv1p2"
 PACKAGE = "http://www.imsglobal.org/xsd/imsccv1p1/imscp_v1p1"

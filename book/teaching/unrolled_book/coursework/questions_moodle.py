@@ -13,7 +13,7 @@ from math import isinf
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
-from unrolled_book.coursework.questions import Question, Quiz, Span
+from unrolled_book.coursework.questions import Question, Quiz, Span, listed
 
 
 def write(title: str, quizzes: Iterable[Quiz]) -> bytes:
@@ -55,16 +55,6 @@ def _question(root: Element, question: Question) -> None:
         SubElement(answer, "text").text = "*"
         _html(answer, "feedback", listed(others))
         SubElement(answer, "tolerance").text = "0"
-
-
-def listed(spans: Iterable[Span]) -> str:
-    """What is said of each span, where a system cannot tell in which one an answer lies."""
-    items = (f"<li><em>{s.words}:</em> {_inner(s.feedback)}</li>" for s in spans)
-    return f"<ul>{''.join(items)}</ul>"
-
-
-def _inner(text: str) -> str:
-    return text.removeprefix("<p>").removesuffix("</p>")
 
 
 def _number(made: Element, span: Span, fraction: str) -> None:
