@@ -119,6 +119,9 @@ def test_what_a_screen_can_do_is_said_of_the_web_page() -> None:
         "Dots are keys. On the web page, drag the query."
     )
     assert on_paper.on_the_web("Move r into the logarithm") == "Move r into the logarithm"
+    # A formula ends the text: "Move $r$ into the logarithm", and after **Try.** " Move $a$".
+    assert on_paper.on_the_web("Move ") == "Move "
+    assert on_paper.on_the_web(" Move ") == " On the web page, move "
 
 
 def test_code_is_parted_at_its_empty_lines_and_stays_as_it_is() -> None:

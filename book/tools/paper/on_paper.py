@@ -8,11 +8,12 @@ from bs4 import BeautifulSoup, NavigableString, Tag
 
 from book.tools.epub.__main__ import MOVING
 
-# Orders that only a screen can follow, at the beginning of a sentence.
+# Orders that only a screen can follow, at the beginning of a sentence. "Move" before a formula is
+# one after "Try."; where a paragraph begins, the formula is moved on paper.
 ORDER = re.compile(
     r"(^\s*|(?<=[.:?!][ \n])|(?<=[.:?!]\)[ \n]))"
     r"(Drag|Click|Step(?= through| on |\Z)|Type what|Type the next|Slide|"
-    r"Move(?= (?:the|it|along|outwards|\Z))|Choose(?= a (?:layer|word|head)))\b"
+    r"Move(?= (?:the|it|along|outwards))|(?<=\A )Move(?= \Z)|Choose(?= a (?:layer|word|head)))\b"
 )
 AHEAD = "On the web page, "
 
