@@ -132,3 +132,10 @@ def test_a_call_without_encoding_is_found():
     lines = ["open(p)", "p.open('a')", "p.read_text()", "p.write_text(t)", "run(c, text=True)"]
     assert without_encoding("\n".join(lines)) == lines
     assert not without_encoding("open(p, 'rb'); open(p, encoding='utf8'); p.read_text('utf8')")
+
+
+def test_no_path_in_the_repository_is_a_link():
+    command = ["git", "ls-files", "--stage"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf8", check=True)
+    links = re.findall(r"^120000 .*\t(.*)$", listed.stdout, re.MULTILINE)
+    assert not links, "a link leads into one computer, and Windows checks out a text instead"
