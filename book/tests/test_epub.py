@@ -1,4 +1,4 @@
-"""The EPUB of two pages: what every reader of EPUBs demands, and what nobody should miss in it."""
+"""The EPUB of three pages: what every reader of EPUBs demands, and what nobody should miss in it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from book.tools.epub.formulas import MATHML, found, mark, mathml, put
 from book.tools.epub.leaves import Leaf, contents, leaves
 
 BASE = "https://example.org/book/"
-TWO = {"chapters/14_attention.html", "book/glossary.html"}
+THREE = {"chapters/14_attention.html", "book/glossary.html", "book/map.html"}
 WHEN = datetime(2026, 5, 17, 12, tzinfo=UTC)
 XHTML = "{http://www.w3.org/1999/xhtml}"
 OPF = "{http://www.idpf.org/2007/opf}"
@@ -36,8 +36,8 @@ def chosen(paths: set[str]) -> list[Leaf]:
 
 @pytest.fixture(scope="module")
 def epub(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> zipfile.ZipFile:
-    out = tmp_path_factory.mktemp("epub") / "two.epub"
-    build(chosen(TWO), BASE, WHEN, browser, out, Imprint.read(ROOT))
+    out = tmp_path_factory.mktemp("epub") / "three.epub"
+    build(chosen(THREE), BASE, WHEN, browser, out, Imprint.read(ROOT))
     return zipfile.ZipFile(out)
 
 
@@ -80,7 +80,8 @@ def test_the_pages_are_read_in_the_books_order(trees: dict[str, ET.Element]) -> 
     names = {item.get("id"): item.get("href") for item in package.iter(f"{OPF}item")}
     order = [names[each.get("idref")] for each in package.iter(f"{OPF}itemref")]
     assert order == ["text/cover.xhtml", "text/title.xhtml", "nav.xhtml", "text/14_attention.xhtml",
-                     "text/glossary.xhtml", "text/14_attention-solutions.xhtml"]  # fmt: skip
+                     "text/map.xhtml", "text/glossary.xhtml",
+                     "text/14_attention-solutions.xhtml"]  # fmt: skip
 
 
 def test_both_contents_list_the_sections(trees: dict[str, ET.Element]) -> None:
@@ -156,11 +157,14 @@ def test_formulas_are_mathml_with_their_tex_beside_it(texts: dict[str, ET.Elemen
 def test_a_formula_too_wide_for_a_phone_says_so(browser: Browser) -> None:
     long = "+".join("x" * 12)
     given = [("x", False), (long, False), ("x", True), (long, True), (f"{long}+{long}", True)]
+    given.append((r"a \bmod b", False))
     (html,) = set_all(["".join(holder(*each) for each in given)])
     page = BeautifulSoup(html, "html.parser", multi_valued_attributes=None)
     mark(page)
     holders = found(page)
     put(holders, mathml({formula for _, formula in holders}, browser))
+    operators = [operator.decode_contents() for operator in page.select("mo")]
+    assert operators[-1].strip() == "mod", "an operator's name is one text"
     assert [each["class"] for each in page.select("[class]")] == [
         "long wide", "formula", "formula wide", "formula widest",
     ]  # fmt: skip

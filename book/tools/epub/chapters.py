@@ -32,6 +32,9 @@ def without_controls(body: Tag, moving: str, live: str) -> None:
     _answers(body)
     for figure in body.select(moving):
         _still(figure, live)
+    for drawing_of_links in body.select(".u-map"):  # a list below it says the same
+        link = f'<p class="live"><a href="{live}">The drawing is on the web page</a></p>'
+        drawing_of_links.replace_with(_parsed(link))
     for cell in body.select(".tag_exercise"):
         if cell.select_one("pre").get_text().lstrip().startswith("check("):
             cell.decompose()

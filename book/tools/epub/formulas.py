@@ -75,6 +75,8 @@ def _tidy(text: str) -> str:
     root = ET.fromstring(text)
     formula, tex = root.find(f"{_NS}semantics")
     root[:] = [formula]
+    for operator in root.iter(f"{_NS}mo"):  # KaTeX spells \bmod letter by letter
+        operator.text, operator[:] = "".join(operator.itertext()), []
     for element in root.iter():
         _space_after_names(element)
         element.text = (element.text or "").strip() if len(element) == 0 else None
