@@ -1,9 +1,10 @@
-"""`python -m unrolled_book.coursework`: editions, questions, grades, a tally.
+"""`python -m unrolled_book.coursework`: editions, questions, grades, likenesses, a tally.
 
     build SYLLABUS --out DIR [--roster roster.csv]
     grade SUBMISSIONS --syllabus FILE --week NAME --out DIR [--roster roster.csv]
           [--times times.csv] [--gradebook export.csv [--column TITLE]]
           [--student ID --exercise NAME] [--reveal] [--workers 2] [--unsafe]
+    similar SUBMISSIONS --syllabus FILE --week NAME --out similar.html
     gradescope SYLLABUS --week NAME --out autograder.zip [--roster roster.csv]
     questions SYLLABUS --for canvas|moodle|qti --out FILE
     tally EXPORTS… --out tally.csv
@@ -141,6 +142,20 @@ def _strays(
     return lines
 
 
+def _similar(given: argparse.Namespace) -> int:
+    from unrolled_book.coursework.similar import page, similar
+
+    syllabus = Syllabus.read(given.syllabus)
+    week = find_week(syllabus, given.week)
+    submissions = collect(given.submissions)
+    if not submissions:
+        raise ValueError(f"there are no submissions in {given.submissions!r}")
+    pairs = similar(syllabus, week, submissions)
+    Path(given.out).write_text(page(f"{syllabus.title}: {week.title}", pairs), "utf8")
+    print(f"{len(pairs)} pairs of answers that are alike, in {given.out}")
+    return 0
+
+
 def _gradescope(given: argparse.Namespace) -> int:
     syllabus = Syllabus.read(given.syllabus)
     path = pack(syllabus, find_week(syllabus, given.week), given.out, given.roster)
@@ -187,7 +202,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Build the notebooks of a course, grade what comes back, pack for Gradescope.",
     )
     actions = parser.add_subparsers(
-        required=True, metavar="build | grade | gradescope | questions | tally"
+        required=True, metavar="build | grade | similar | gradescope | questions | tally"
     )
     build = actions.add_parser("build", help="make the notebooks for students and teachers")
     build.add_argument("syllabus", help="a TOML file")
@@ -209,6 +224,12 @@ def _parser() -> argparse.ArgumentParser:
     marks.add_argument("--workers", type=int, default=2, help="answers that run at once (2)")
     marks.add_argument("--unsafe", action="store_true", help="run answers without a sandbox")
     marks.set_defaults(action=_grade)
+    alike = actions.add_parser("similar", help="list answers that are alike, to be looked at")
+    alike.add_argument("submissions", help="a folder or zip file, as `grade` takes it")
+    alike.add_argument("--syllabus", required=True, help="a TOML file")
+    alike.add_argument("--week", required=True, help="the week's name")
+    alike.add_argument("--out", default="similar.html", help="the page")
+    alike.set_defaults(action=_similar)
     scope = actions.add_parser("gradescope", help="pack a week for Gradescope")
     scope.add_argument("syllabus", help="a TOML file")
     scope.add_argument("--week", required=True, help="the week's name")
