@@ -1,4 +1,4 @@
-"""The EPUB of three pages: what every reader of EPUBs demands, and what nobody should miss in it."""
+"""The EPUB of three pages: what every reader of EPUBs asks, and what nobody should miss in it."""
 
 from __future__ import annotations
 

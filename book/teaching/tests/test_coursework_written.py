@@ -3,11 +3,16 @@
 import base64
 import csv
 import json
+import threading
+from dataclasses import replace
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
-from unrolled_book.coursework import editions, written
+from unrolled_book.coursework import editions, written, written_page
 from unrolled_book.coursework.personal import my_seed
+from unrolled_book.coursework.reading import Reading
 from unrolled_book.coursework.submissions import Submission
 from unrolled_book.coursework.syllabus import Item, Question, Syllabus, Week
 from unrolled_book.coursework.written import Given, Words
@@ -98,8 +103,100 @@ def test_the_page_shows_answers_beside_the_rubric_and_runs_nothing_of_theirs(not
     assert not [tag for tag in ("<script", "<img src=x", "<b>bob", "<shape>") if tag in text]
     assert f"my_seed: {my_seed('ada', 'A course')}" in text
     assert "Nothing was found." in text
+    assert "<em>two</em> lines.</p>\n<ul>\n<li>a</li>" in text
+    assert "<th>t</th>" in text
+
+
+def test_without_the_packages_for_it_the_text_stands_as_it_was_written(monkeypatch):
+    monkeypatch.setattr(written_page, "_renderer", lambda: None)
     joined = STATEMENT.replace("One\nparagraph of\n", "One paragraph of ")  # but not its lists
-    assert f"{joined}</div>" in text
+    assert written_page.rendered(f"<{STATEMENT}") == f'<div class="plain">&lt;{joined}</div>'
+
+
+@pytest.mark.parametrize(
+    ("said", "html"),
+    [
+        (r"$p < \frac{1}{2}$", "<mo>&lt;</mo><mfrac><mrow><mn>1</mn></mrow>"),
+        (r"$\text{<b>x</b>}$", "&lt;b&gt;x&lt;/b&gt;"),
+        (r"$\frac{1}{$", r"<code>\frac{1}{</code>"),
+        ("$" + "x" * 1001 + "$", "<code>xxx"),
+        ("[x](javascript:alert(1))", "<p>[x](javascript:alert(1))</p>"),
+        ("it costs 5$ or 6$", "<p>it costs 5$ or 6$</p>"),
+    ],
+)
+def test_formulas_are_set_and_nothing_that_is_written_becomes_markup(said, html):
+    assert html in written_page.rendered(said)
+
+
+class Browser:
+    """Asks the page as a browser does."""
+
+    def __init__(self, server):
+        self.server = server
+
+    def ask(self, path, said=None, **headers):
+        body = None if said is None else json.dumps(said).encode()
+        kind = {"Content-Type": "application/json"} if said is not None else {}
+        request = Request(self.server.address + path, body, kind | headers)
+        try:
+            with urlopen(request) as answer:
+                return answer.status, answer.read().decode()
+        except HTTPError as error:
+            return error.code, error.read().decode()
+
+
+@pytest.fixture
+def reading(tmp_path):
+    handed = [Submission("ada"), Submission("=bob"), Submission("</script>")]
+    written.write(COURSE, handed, tmp_path / "written")
+    with Reading(tmp_path, COURSE, WEEK) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield Browser(server)
+        server.shutdown()
+
+
+def test_points_given_on_the_page_are_in_the_table_at_once(reading):
+    entry = {"student": "ada", "task": "padding", "points": "2,5", "comment": "Good\nstart"}
+    assert reading.ask("points", entry) == (200, '{"points": 2.5}')
+    status, says = reading.ask("points", entry | {"points": "5"})
+    assert (status, says) == (400, "ada, padding: points is '5'; expected a number from 0 to 4")
+    assert reading.ask("points", entry | {"student": "=bob", "points": ""})[0] == 200
+    table = reading.server.table
+    assert written.read_points(table, COURSE) == {
+        ("ada", "padding"): Given(2.5, "Good start"),
+        ("=bob", "padding"): Given(None, "Good start"),
+    }
+    _, text = reading.ask("padding.html")
+    assert '"ada": ["2.5", "Good start"]' in text
+    assert text.count("</script>") == 2, "no student's name ends the script"
+    assert "1 with points" in reading.ask("")[1]
+
+
+@pytest.mark.parametrize(
+    ("path", "said", "headers", "status"),
+    [
+        ("points", {"student": "eve", "task": "padding", "points": "1", "comment": ""}, {}, 400),
+        ("points", {"student": "ada", "task": "shift", "points": "1", "comment": ""}, {}, 400),
+        ("points", {"student": "ada"}, {}, 400),
+        ("points", [], {}, 400),
+        ("points", {}, {"Content-Type": "text/plain"}, 403),
+        ("points", {}, {"Host": "evil.example"}, 403),
+        ("padding.html", None, {"Host": "evil.example"}, 403),
+        ("written.csv", None, {}, 404),
+        ("../course.toml", None, {}, 404),
+    ],
+)
+def test_nothing_else_is_taken_or_shown(reading, path, said, headers, status):
+    before = reading.server.table.read_bytes()
+    assert reading.ask(path, said, **headers)[0] == status
+    assert reading.server.table.read_bytes() == before
+
+
+def test_a_folder_without_answers_is_refused_in_words(tmp_path):
+    with pytest.raises(ValueError, match="expected the folder that `grade` wrote"):
+        Reading(tmp_path, COURSE, WEEK)
+    with pytest.raises(ValueError, match="nothing that a person reads"):
+        Reading(tmp_path, COURSE, replace(WEEK, items=ITEMS[:1], questions=()))
 
 
 @pytest.mark.parametrize("bob", ["=bob", "bob;=1+1"])

@@ -4,6 +4,7 @@
     grade SUBMISSIONS --syllabus FILE --week NAME --out DIR [--roster roster.csv]
           [--times times.csv] [--gradebook export.csv [--column TITLE]]
           [--student ID --exercise NAME] [--reveal] [--workers 2] [--unsafe]
+    read MARKS --syllabus FILE --week NAME [--port 8000]
     similar SUBMISSIONS --syllabus FILE --week NAME --out similar.html
     gradescope SYLLABUS --week NAME --out autograder.zip [--roster roster.csv]
     questions SYLLABUS --for canvas|moodle|qti --out FILE
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import webbrowser
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -40,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
         return given.action(given)
     except (ValueError, OSError, SandboxMissing) as error:
         print(f"coursework: {error}", file=sys.stderr)
-        if isinstance(error, SandboxMissing):
+        if isinstance(error, SandboxMissing) and not getattr(given, "unsafe", False):
             print(
                 "coursework: --unsafe grades without it; answers then run unguarded",
                 file=sys.stderr,
@@ -142,6 +144,21 @@ def _strays(
     return lines
 
 
+def _read(given: argparse.Namespace) -> int:
+    from unrolled_book.coursework.reading import Reading
+
+    syllabus = Syllabus.read(given.syllabus)
+    week = find_week(syllabus, given.week)
+    with Reading(Path(given.marks), syllabus, week, given.port) as server:
+        print(f"read at {server.address}; points go into {server.table}; Ctrl-C ends it")
+        webbrowser.open(server.address)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            print("\nthe table has all points; run `grade` again to add them")
+    return 0
+
+
 def _similar(given: argparse.Namespace) -> int:
     from unrolled_book.coursework.similar import page, similar
 
@@ -202,7 +219,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Build the notebooks of a course, grade what comes back, pack for Gradescope.",
     )
     actions = parser.add_subparsers(
-        required=True, metavar="build | grade | similar | gradescope | questions | tally"
+        required=True, metavar="build | grade | read | similar | gradescope | questions | tally"
     )
     build = actions.add_parser("build", help="make the notebooks for students and teachers")
     build.add_argument("syllabus", help="a TOML file")
@@ -224,6 +241,12 @@ def _parser() -> argparse.ArgumentParser:
     marks.add_argument("--workers", type=int, default=2, help="answers that run at once (2)")
     marks.add_argument("--unsafe", action="store_true", help="run answers without a sandbox")
     marks.set_defaults(action=_grade)
+    words = actions.add_parser("read", help="give points for answers in words, by keyboard")
+    words.add_argument("marks", help="the folder that `grade` wrote")
+    words.add_argument("--syllabus", required=True, help="a TOML file")
+    words.add_argument("--week", required=True, help="the week's name")
+    words.add_argument("--port", type=int, default=0, help="of the page (any that is free)")
+    words.set_defaults(action=_read)
     alike = actions.add_parser("similar", help="list answers that are alike, to be looked at")
     alike.add_argument("submissions", help="a folder or zip file, as `grade` takes it")
     alike.add_argument("--syllabus", required=True, help="a TOML file")

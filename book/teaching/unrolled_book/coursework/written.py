@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import binascii
 import csv
-import html
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -22,8 +21,8 @@ from typing import Any, Protocol
 from unrolled_book.coursework import tables
 from unrolled_book.coursework.answers import cells_of, decoded
 from unrolled_book.coursework.marks import cell as as_shown
-from unrolled_book.coursework.personal import my_seed
 from unrolled_book.coursework.syllabus import Syllabus, plain
+from unrolled_book.coursework.written_page import page
 
 TABLE = "written.csv"
 COLUMNS = ("student", "task", "points", "of", "comment")
@@ -211,13 +210,42 @@ def write(syllabus: Syllabus, submissions: Iterable[Handed], out: str | Path) ->
             points = "" if kept.points is None else f"{kept.points:g}"
             rows.append([student, task.name, points, f"{task.points:g}", kept.comment])
         files.append(out / f"{task.name}.html")
-        files[-1].write_text(page(syllabus, task, answers), encoding="utf-8")
+        files[-1].write_text(page(syllabus, task, answers, table.name), encoding="utf-8")
     for (student, name), kept in given.items():  # of students who are not among these
         points = "" if kept.points is None else f"{kept.points:g}"
         rows.append([student, name, points, f"{found[name].points:g}", kept.comment])
-    with table.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([COLUMNS, *([as_shown(cell) for cell in row] for row in rows)])
+    _save(table, rows)
     return files
+
+
+def _save(table: Path, rows: Iterable[list[str]]) -> None:
+    """All of the table or nothing of it."""
+    part = table.with_name(f"{table.name}.part")
+    with part.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([COLUMNS, *([as_shown(cell) for cell in row] for row in rows)])
+    part.replace(table)
+
+
+def give(table: Path, syllabus: Syllabus, student: str, task: str, given: dict[str, str]) -> None:
+    """Write a person's points and comment for one answer into the table.
+
+    given: `points` and `comment`, as they were typed. ValueError says what is wrong with the
+    points, or that the table has no such answer.
+    """
+    rows = entries(table)
+    found = [row for row in rows if (row["student"], row["task"]) == (student, task)]
+    if not found or task not in (known := tasks(syllabus)):
+        raise ValueError(f"{table} has no answer of {student!r} to {task!r}")
+    points = _points(given["points"].strip(), known[task].points, f"{student}, {task}")
+    found[0]["points"] = "" if points is None else f"{points:g}"
+    found[0]["comment"] = " ".join(given["comment"].split())
+    _save(table, [[row[key] for key in COLUMNS] for row in rows])
+
+
+def entries(table: Path) -> list[dict[str, str]]:
+    """The rows of the table, as they were typed, by the names of the columns."""
+    read = tables.read(table, COLUMNS)
+    return [{key: _plain_cell(row[key]) for key in COLUMNS} for _, row in read]
 
 
 def read_points(path: str | Path, syllabus: Syllabus) -> dict[tuple[str, str], Given]:
@@ -254,61 +282,3 @@ def _points(text: str, most: float, where: str) -> float | None:
 def _plain_cell(cell: str) -> str:
     cell = cell.strip()
     return cell[1:] if cell[:1] == "'" and as_shown(cell[1:]) == cell else cell
-
-
-def page(syllabus: Syllabus, task: Task, answers: Iterable[tuple[str, Words]]) -> str:
-    """The page of a task: the rubric on the left, the answers on the right. All text is escaped."""
-    rubric = "".join(f"<li>{html.escape(_rejoined(line))}</li>" for line in task.rubric)
-    given = "".join(_article(syllabus, student, said) for student, said in answers)
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
-<title>{html.escape(task.title)}</title><style>{_STYLE}</style></head><body>
-<aside><h1>{html.escape(task.title)}</h1>
-<p>{task.points:g} points · {html.escape(syllabus.title)}</p>
-<div class="text">{html.escape(_rejoined(task.statement))}</div><h2>Rubric</h2><ul>{rubric}</ul>
-<p>Points and comments go into <code>{TABLE}</code>, task <code>{task.name}</code>.</p></aside>
-<main>{given}</main></body></html>
-"""
-
-
-def _rejoined(text: str) -> str:
-    """The text with its paragraphs on one line each; lists, tables and formulas keep theirs."""
-    return re.sub(r"(?<=[^\n|$])\n(?!\s|[-*#>] |\||\$\$|```|\d+\. )", " ", text)
-
-
-def _article(syllabus: Syllabus, student: str, said: Words) -> str:
-    runs = "".join(
-        f"<details open><summary>A cell of theirs</summary><pre>{html.escape(source)}</pre>"
-        f"<pre class='shown'>{html.escape(shown)}</pre></details>"
-        for source, shown in said.runs
-    )
-    pictures = "".join(
-        f'<img alt="A picture of {html.escape(student)}" src="data:image/png;base64,{data}">'
-        for data in said.pictures
-    )
-    text = f"<div class='text'>{html.escape(said.text)}</div>" if said.text else ""
-    nothing = "" if text or runs else "<p><em>Nothing was found.</em></p>"
-    seed = my_seed(student, syllabus.title)
-    return (
-        f"<article><h2>{html.escape(student)}</h2><p class='seed'>my_seed: {seed}</p>"
-        f"{text}{runs}{pictures}{nothing}</article>"
-    )
-
-
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-_STYLE = """
-:root { color-scheme: light dark; }
-body { font: 16px/1.5 system-ui, sans-serif; margin: 0; display: grid; gap: 2rem;
-  grid-template-columns: minmax(18rem, 1fr) minmax(0, 2fr); padding: 1.5rem; }
-aside { position: sticky; top: 1.5rem; align-self: start; max-height: calc(100vh - 3rem);
-  overflow: auto; }
-h1 { font-size: 1.3rem; } h2 { font-size: 1.05rem; }
-article { border-top: 1px solid; padding: .5rem 0 1.5rem; }
-.text, pre { white-space: pre-wrap; overflow-wrap: anywhere; }
-pre { font: 14px/1.45 ui-monospace, monospace; margin: .3rem 0; }
-.shown { border-left: 3px solid; padding-left: .7rem; }
-.seed { font-size: .85rem; } img { max-width: 100%; }
-@media (max-width: 48rem) { body { display: block; } aside { position: static; max-height: none; } }
-"""
