@@ -21,6 +21,7 @@ from unrolled_book.experiments import (
     c06_depth,
     c08_steps,
     c11_parentheses,
+    c12_page,
     c13_seq2seq,
     c18_depth,
     c19_translation,
@@ -81,6 +82,9 @@ RUNS = {
                    c11_parentheses.Arm(negatives=("deep",), seeds=(2,), keep=0.5)),
              n_steps=2, pairs=(2, 4), beyond=(5, 6), n_held_out=4), {}, "runs", "arm seed model",
         each((1,), (2,), c11_parentheses.MAIN) + each((0,), (0, 1), ("Elman", "LSTM"))),
+    "c12_page": (
+        dict(recipe=replace(c12_page.SMALLER, hidden_size=3, n_steps=2, batch_size=2), n_pages=2),
+        {"CORPUS": "shakespeare-small"}, "pages", "", [(), ()]),
     "c13_seq2seq": (
         dict(arms=(c13_seq2seq.Arm(name="a", attention=None, n_steps=1),
                    c13_seq2seq.Arm(name="b", attention="dot", n_steps=2)), seeds=(0, 4)),

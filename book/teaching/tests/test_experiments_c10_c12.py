@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from statistics import fmean
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,14 @@ from unrolled.data.tokens import CharTokenizer
 from unrolled.models.gradcheck import numerical_jacobian
 from unrolled.models.recurrent_lm import RecurrentLM
 from unrolled.training.fit import cross_entropy
-from unrolled_book.experiments import c10_tickets, c11_parentheses, c12_cells, c12_words, record
+from unrolled_book.experiments import (
+    c10_tickets,
+    c11_parentheses,
+    c12_cells,
+    c12_page,
+    c12_words,
+    record,
+)
 from unrolled_book.experiments.c10_tickets import HIDDEN, STARTS, network, reach
 from unrolled_book.experiments.c11_parentheses import Arm, HeldOut, NeighbourRule, is_right
 from unrolled_book.tasks.parentheses import is_balanced
@@ -222,3 +230,13 @@ def test_a_cell_that_counts_from_the_last_new_line_correlates_fully():
     r = c12_cells.correlations(states, feature)
     assert r[1:] == pytest.approx([-1, 0], abs=1e-6)
     assert abs(r[0]) < 0.2
+
+
+def test_a_page_is_described_by_its_words_its_whole_lines_and_what_is_copied():
+    plays = SimpleNamespace(train="To be, or not\nto be")
+    texts = ["cut\nTo be zub\n\n'Not so much\nor\ncut", "cut\nbe\ncut"]
+    found = c12_page.described(texts, plays)
+    assert found["capital"] == 2 / 4
+    assert found["lines"] == [2, 5.5, 9.75]
+    assert found["known"] == pytest.approx(5 / 8)  # the first and last word of a text do not count
+    assert c12_page.copied(["xnot", "tobe"], "or not", n=3) == 1 / 4
