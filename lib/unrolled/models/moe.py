@@ -1,7 +1,7 @@
 """A mixture of experts: many feed-forward layers, and a router that sends each token to a few.
 
 The router learns from the weights that it gives to experts' outputs. Nothing in them asks it to use
-all experts: a balance loss does. Chapter 24 builds both.
+all experts: a balance loss does. Chapter 24b builds both.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A Transformer that reads images: patches are its tokens. Chapter 24 builds and trains it."""
+"""A Transformer that reads images: patches are its tokens. Chapter 24c builds and trains it."""
 
 from __future__ import annotations
 

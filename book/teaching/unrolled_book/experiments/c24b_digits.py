@@ -1,4 +1,4 @@
-"""Chapter 24b: a Vision Transformer beside a small convolution on digits, by two kinds of split.
+"""Chapter 24c: a Vision Transformer beside a small convolution on digits, by two kinds of split.
 
 The digits of `sklearn.datasets.load_digits` stand in the order in which 13 people wrote them. In
 thirds of the file a person is (nearly) in one third only; in random thirds everyone is in all.

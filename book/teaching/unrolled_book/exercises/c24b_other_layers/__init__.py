@@ -3,7 +3,7 @@
 order = (
     "routing_by_hand",
     "seats_for_tokens",
+    "bill_of_a_token",
     "many_steps_as_one",
-    "image_of_patches",
-    "folds_by_writer",
+    "selective_channel",
 )
