@@ -17,6 +17,7 @@ from unrolled_book.behaviour.probabilities import (
     check_top_p,
 )
 from unrolled_book.behaviour.probe import BehaviourError
+from unrolled_book.behaviour.steps import check_small_steps
 from unrolled_book.behaviour.texts import check_neighbours, check_round_trip, check_shift
 from unrolled_book.behaviour.training import (
     check_experts,
@@ -44,6 +45,7 @@ __all__ = [
     "check_round_trip",
     "check_shards",
     "check_shift",
+    "check_small_steps",
     "check_source",
     "check_top_p",
     "check_units",
