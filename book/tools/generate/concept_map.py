@@ -235,7 +235,7 @@ def _short(stem: str) -> str:
         "02": "n-grams", "02b": "smooth", "03": "perplex.", "05": "vectors", "08": "neural LM",
         "09": "RNN", "09b": "series", "10": "BPTT", "12": "RNN LM", "16": "heads",
         "16b": "probing", "18b": "norms", "19": "enc–dec", "20": "GPT", "21": "generate",
-        "24b": "experts",
+        "23b": "many", "24b": "experts",
     }  # fmt: skip
     n, _, words = stem.partition("_")
     return shorter.get(n, words.replace("_", " "))

@@ -18,6 +18,7 @@ from unrolled_book.behaviour.probabilities import (
 )
 from unrolled_book.behaviour.probe import BehaviourError
 from unrolled_book.behaviour.splits import check_split
+from unrolled_book.behaviour.steps import check_small_steps
 from unrolled_book.behaviour.texts import check_neighbours, check_round_trip, check_shift
 from unrolled_book.behaviour.training import (
     check_experts,
@@ -45,6 +46,7 @@ __all__ = [
     "check_round_trip",
     "check_shards",
     "check_shift",
+    "check_small_steps",
     "check_source",
     "check_split",
     "check_top_p",

@@ -1,4 +1,4 @@
-"""Chapter 23: processes that each take the mean over their own tokens, and what it costs.
+"""Chapter 23b: processes that each take the mean over their own tokens, and what it costs.
 
 A small Transformer learns to write German number words, 64 in a step. They are dealt out to
 processes in one of several ways (`ORDERS`), and the gradient is the mean of the processes' means;

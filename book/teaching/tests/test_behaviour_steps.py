@@ -1,0 +1,90 @@
+"""check_small_steps: what few bits lose is found, whatever the optimiser."""
+
+import numpy as np
+import pytest
+import torch
+from unrolled_book.behaviour import BehaviourError, check_small_steps
+
+START, SLOPES = np.linspace(-2, 3, 7), np.array([-1.0, -0.6, 0.2, 0.7, 1.0, 1.5, 2.0])
+
+
+def walk(dtype=torch.float32, optimiser=torch.optim.SGD, start=START, **options):
+    """The walk of an optimiser of torch's on weights that are kept in dtype."""
+
+    def walk(rate, n):
+        weights = torch.tensor(start).to(dtype).requires_grad_()
+        weights.grad = torch.tensor(SLOPES).to(dtype)
+        optimizer = optimiser([weights], lr=rate, **options)
+        for _ in range(n):
+            optimizer.step()
+        return weights
+
+    return walk
+
+
+@pytest.mark.parametrize("optimiser", [torch.optim.SGD, torch.optim.Adam])
+def test_weights_in_single_and_double_precision_pass(optimiser):
+    for dtype in (torch.float32, torch.float64):
+        check_small_steps(walk(dtype, optimiser))
+    check_small_steps(lambda rate, n: (START - rate * n * SLOPES).reshape(7, 1))  # numpy, a column
+
+
+def test_fp16_passes_where_bf16_does_not():
+    check_small_steps(walk(torch.float16), n_steps=30)
+    with pytest.raises(BehaviourError):
+        check_small_steps(walk(torch.bfloat16), n_steps=30)
+
+
+def once_only(rate, n):
+    return START - rate * min(n, 1) * SLOPES
+
+
+def whole_rate(rate, n):
+    return START - 0.125 * n * SLOPES
+
+
+def shrinking(rate, n):
+    """As weight decay, which is no part of the gradient."""
+    return (START - rate * n * SLOPES) * 0.999**n
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (
+            walk(torch.bfloat16, start=START / 4),
+            r"100 steps at rate 0\.00125 .* of 7 weights stay .* in float32",
+        ),
+        (walk(torch.float16, start=np.full(7, 30.0)), "Are steps rounded away"),
+        (once_only, r"^10 steps at rate 0\.0125 go 10 % of the way .* and 0 of 7 weights.*were$"),
+        (whole_rate, r"^10 steps at rate 0\.0125 go 1e\+03 % of the way"),
+        (shrinking, r"^100 steps at rate 0\.00125 go 2e\+02 %"),
+    ],
+)
+def test_a_walk_that_loses_its_way_is_told_where(wrong, message):
+    with pytest.raises(BehaviourError, match=message):
+        check_small_steps(wrong)
+
+
+def restless():
+    calls = iter(range(99))
+    return lambda rate, n: START + next(calls)
+
+
+@pytest.mark.parametrize(
+    ("walk", "options", "error", "message"),
+    [
+        (lambda *_: START, {}, ValueError, "one step at rate 0.125 moves no weight"),
+        (lambda rate, n: START[: 7 - n], {}, ValueError, r"shape \(7,\) first and \(6,\) after"),
+        (lambda *_: START * np.nan, {}, ValueError, "not all are finite"),
+        (lambda *_: START[:0], {}, ValueError, "0 weights"),
+        (lambda *_: START.astype(int), {}, TypeError, "floats, got int64"),
+        (restless(), {}, ValueError, "start from the same ones"),
+        (walk(), {"n_steps": 9}, ValueError, "n_steps"),
+        (walk(), {"rate": 0}, ValueError, "rate"),
+        (walk(), {"tolerance": 0}, ValueError, "tolerance"),
+    ],
+)
+def test_a_walk_that_cannot_be_judged_is_refused(walk, options, error, message):
+    with pytest.raises(error, match=message):
+        check_small_steps(walk, **options)
