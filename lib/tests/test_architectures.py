@@ -1,7 +1,7 @@
 """Published models: each comes out to the printed digits or says why not, and each runs tiny."""
 
 import re
-from dataclasses import FrozenInstanceError, fields, replace
+from dataclasses import fields, replace
 
 import pytest
 import torch
@@ -207,5 +207,3 @@ def test_a_row_is_whole(name):
     for number in (row.tokens, row.compute):  # of at most three digits
         assert number is None or float(f"{number:.3g}") == number
     assert flops(row.config, 8, kind=row.kind, n_source=8 * (row.kind != "decoder"))["total"] > 0
-    with pytest.raises(FrozenInstanceError):
-        row.parameters = "1B"

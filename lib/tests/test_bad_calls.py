@@ -5,7 +5,6 @@ comes back is clear (an error of ours that names the argument or what was given)
 error) or taken; what is taken must be listed as legitimate.
 """
 
-import contextlib
 import copy
 import dis
 import importlib
@@ -14,6 +13,8 @@ import itertools
 import math
 import pkgutil
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import FrozenInstanceError, is_dataclass
 from fnmatch import fnmatchcase
 from fractions import Fraction
 
@@ -225,7 +226,7 @@ GOOD = [
     (models.nf4.QuantisedLinear, dict(linear=LINEAR)),
     (models.lora.LoRALinear, dict(base=nn.Linear(4, 6), rank=2, dropout=0.1)),
     (models.lora.add_lora, dict(names="*.q_proj", rank=2, dropout=0.1)),
-    (models.lora.load_lora_state, dict(state={})),
+    (models.lora.load_lora_state, dict(state={})), (PAIR.hidden, dict(target_mask=MASK)),
     *each(models.vit.patches, VIT, images=floats(2, 1, 4, 4)),
     (models.vit.VisionTransformer, dict(config=NO_WORDS, image_size=(4, 4), patch_size=2,
         n_classes=3, n_channels=1)),
@@ -312,8 +313,8 @@ PARTS = """
 LEGITIMATE = {
     # nothing at all, or a bound that is allowed
     "0": "*.n_merges random_names.n copy_task.delay *.eos NGram.discount *.n_tokens *.smoothing "
-        "*.power Tensor.data gradcheck.tolerance *.forget_bias *dropout *.init_std *.eps "
-        "*.norm_eps prefix_mask.prefix sinusoidal.positions with_balance.coefficient "
+        "*.power Tensor.data gradcheck.tolerance *.forget_bias *dropout *.init_std "
+        "*Norm.eps *.norm_eps prefix_mask.prefix sinusoidal.positions with_balance.coefficient "
         "printed.count FitConfig.momentum FitConfig.weight_decay *.min_lr_ratio "
         "FitConfig.checkpoint_seconds *.warmup_steps Law.floor bits.nats *.mean_nats *.total_nats "
         "evaluate.overlap *.n_new *.stop *_penalty *.temperature *.min_p beam_search.alpha "
@@ -358,6 +359,18 @@ LEGITIMATE = {
     # no id
     "{}": "*.stop *.exclude",
 }  # fmt: skip
+# What is refused, but not by the argument's name: its shape or size is told beside another's, or
+# the error is the system's, torch's or Python's own.
+OBSCURE = {
+    "'x'": "*.path *.checkpoint save.to load.source *.device preset.name",
+    "10**30": "numerical_jacobian.x gradcheck.x sinusoidal.base",
+    "[]": "*.sequences pairs.numbers *.texts *.contexts neighbours.query",
+    "{}": "config_from.reference",
+    "NaN": "neighbours.query",
+    "other axes": "*.contexts *.x *.write",
+    "empty": "*",
+    "*": "unit.vectors gradcheck.grad *.suppress_tokens",
+}
 
 
 VALUES = {
@@ -420,7 +433,7 @@ def judged(f, arguments, name):
     value = arguments[name]
     try:
         result = f(**arguments)
-        if isinstance(result, contextlib.AbstractContextManager) and hasattr(result, "gen"):
+        if isinstance(result, AbstractContextManager) and hasattr(result, "gen"):
             result.__enter__()
         elif isinstance(result, Iterator):
             list(itertools.islice(result, 20))
@@ -457,7 +470,11 @@ def is_legitimate(where, good, what):
     if isinstance(good, (list, tuple, dict)) and what in ("[]", "{}"):
         return True
     what = "2.5" if what == "10**30" else what  # a large number is a number like any other
-    return any(fnmatchcase(where, pattern) for pattern in LEGITIMATE.get(what, "").split())
+    return is_in(LEGITIMATE, what, where)
+
+
+def is_in(table, what, where):
+    return any(fnmatchcase(where, pattern) for pattern in table.get(what, "").split())
 
 
 @pytest.fixture(scope="module")
@@ -468,7 +485,7 @@ def made(tmp_path_factory):
         return list(calls())
 
 
-def test_no_bad_call_is_answered_in_silence_and_nearly_all_errors_say_what_was_given(made):
+def test_no_bad_call_is_answered_in_silence_and_the_errors_say_what_was_given(made):
     silent = [
         f"{where}: {what}"
         for where, good, what, kind, _ in made
@@ -476,10 +493,12 @@ def test_no_bad_call_is_answered_in_silence_and_nearly_all_errors_say_what_was_g
     ]
     assert not silent, f"{len(silent)}: {silent[:40]}"
     unclear = [
-        f"{where}: {what}: {said}" for where, _, what, kind, said in made if kind == "obscure"
+        f"{where}: {what}: {said}"
+        for where, _, what, kind, said in made
+        if kind == "obscure" and not is_in(OBSCURE, what, where) and not is_in(OBSCURE, "*", where)
     ]
     assert len(made) > 10_000
-    assert len(unclear) < 0.02 * len(made), (len(unclear), unclear)
+    assert not unclear, f"{len(unclear)}: {unclear[:40]}"
 
 
 def test_what_is_listed_as_legitimate_is_taken(made):
@@ -503,6 +522,23 @@ def test_everything_public_is_called_or_is_a_part():
         if not name.startswith("_") and name not in called
     ]
     assert not [name for name in missing if not any(fnmatchcase(name, p) for p in PARTS)]
+
+
+# What changes as it is used; all other records are made by name and stay as they are.
+GROWING = {"History", "Seq2SeqCache", "RecurrentCache", "NeuralLMCache", "_Storage"}
+
+
+def test_records_are_frozen_and_their_parts_named():
+    public = {x for module in MODULES for x in vars(module).values() if isinstance(x, type)}
+    kinds = {"Report": {"POSITIONAL_OR_KEYWORD"}} | dict.fromkeys(GROWING)
+    for record in filter(is_dataclass, public):
+        given = {p.kind.name for p in inspect.signature(record).parameters.values()}
+        wanted = kinds.pop(record.__name__, {"KEYWORD_ONLY"})
+        assert wanted is None or given == wanted, record
+        refused = nullcontext() if wanted is None else pytest.raises(FrozenInstanceError)
+        with refused:
+            object.__new__(record).anything = 1
+    assert not kinds
 
 
 # What people do first, and what they read then.

@@ -289,6 +289,21 @@ def test_no_ngram_stands_twice_in_a_text_or_its_prompt_and_no_suppressed_token(s
     assert any(map(repeats, generate(model, given, 12, temperature=0, **options)))
 
 
+def test_a_model_whose_arguments_are_not_named_may_read_a_source_or_none():
+    class Hidden(nn.Module):
+        def __init__(self, model):
+            super().__init__()
+            self.model = model
+
+        def forward(self, *given):
+            return self.model(*given)
+
+    options = {"temperature": 0, "cache": False}
+    for model, source in ((transformer(), None), (encoder_decoder(), PROMPT)):
+        expected = generate(model, PROMPT, 3, source=source, **options)
+        assert torch.equal(generate(Hidden(model), PROMPT, 3, source=source, **options), expected)
+
+
 @pytest.mark.parametrize("options", [{}, {"stop": 2}, {"stop_strings": "ab", "decode": spell}])
 def test_what_is_streamed_is_what_is_generated(options):
     model, given = transformer().train(), prompts(3, 7, 1, 4)

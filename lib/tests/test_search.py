@@ -65,18 +65,23 @@ class Fixed(nn.Module):
         return self.logits.expand(*tokens.shape, -1)
 
 
-def test_with_a_negative_alpha_a_search_that_never_stops_early_judges_by_the_present_length():
-    """$ has 0.3, a$ 0.24; aa, still open, has 0.36, and ends next: better than a$ as alpha counts.
-
-    Judged by the 20 tokens that it might get, it would look worse.
+def test_a_search_that_never_stops_early_judges_by_the_length_that_is_best_for_a_text():
+    """With an alpha below 0 by the present one: $ has 0.3, a$ 0.24; aa, still open, has 0.36, and
+    ends next: better than a$. Judged by the 20 tokens that it might get, it would look worse.
+    With one above 0 by the 20: b has 0.35 now, less than $, but ends with more per token.
     """
     ends = defaultdict(lambda: [0.0, 0.0, 1.0])
-    model = Tree(ends | {"": [0.6, 0.1, 0.3], "a": [0.6, 0.0, 0.4]})
-    options = {"n_beams": 2, "n_best": 2, "alpha": -0.3, "stop": 2, "cache": False}
-    found = beam_search(model, START_TEXT, 20, **options, early_stopping="never")
-    assert found.lengths.tolist() == [[1, 3]]
-    nats = [math.log(p) * n**0.3 for p, n in ((0.3, 1), (0.36, 3))]
-    assert found.scores[0].tolist() == pytest.approx(nats)
+    options = {"stop": 2, "cache": False, "early_stopping": "never"}
+    for alpha, n, probs, expected in (
+        (-0.3, 2, {"": [0.6, 0.1, 0.3], "a": [0.6, 0.0, 0.4]}, ((0.3, 1), (0.36, 3))),
+        (0.5, 1, {"": [0.25, 0.35, 0.4]}, ((0.35, 2),)),
+    ):
+        found = beam_search(
+            Tree(ends | probs), START_TEXT, 20, n_beams=n, n_best=n, alpha=alpha, **options
+        )
+        assert found.lengths.tolist() == [[length for _, length in expected]]
+        nats = [math.log(p) / length**alpha for p, length in expected]
+        assert found.scores[0].tolist() == pytest.approx(nats)
 
 
 def test_the_exact_mode_for_the_hand():

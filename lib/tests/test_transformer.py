@@ -1,7 +1,7 @@
 """Transformers against torch's layers and by their parts; `test_models` has what all models do."""
 
 import math
-from dataclasses import FrozenInstanceError, asdict, fields
+from dataclasses import asdict, fields
 
 import pytest
 import torch
@@ -40,12 +40,10 @@ def tokens(*shape) -> torch.Tensor:
     return torch.randint(V, shape or (B, T))
 
 
-def test_a_configuration_fills_in_what_follows_and_cannot_be_changed_but_replaced():
+def test_a_configuration_fills_in_what_follows_and_can_be_replaced():
     c = config(d_ff=None, position="rotary", dropout=0.1, residual_dropout=0.0)
     assert (c.n_kv_heads, c.head_dim, c.d_ff, c.rotary_dim) == (3, 4, 48, 4)
     assert (c.attention_dropout, c.residual_dropout, c.embedding_dropout) == (0.1, 0.0, 0.1)
-    with pytest.raises(FrozenInstanceError):
-        c.d_model = 24
     c = c.replace(d_model=24)
     assert (c.head_dim, c.d_ff, c.replace(n_heads=2).head_dim) == (8, 96, 12)
     assert TransformerConfig(**asdict(c)) == c
