@@ -141,13 +141,11 @@ def test_which_rotations_are_slower_than_usual():
 @pytest.mark.parametrize(
     ("name", "family", "missing"),
     [
-        ("GPT-1", "OpenAIGPTLMHeadModel", 0),
-        ("GPT-2 117M", "GPT2LMHeadModel", 0),
-        ("LLaMA 7B", "LlamaForCausalLM", 0),
-        ("Mistral 7B", "MistralForCausalLM", 0),
+        ("GPT-1", "OpenAIGPTLMHeadModel", 0), ("GPT-2 117M", "GPT2LMHeadModel", 0),
+        ("LLaMA 7B", "LlamaForCausalLM", 0), ("Mistral 7B", "MistralForCausalLM", 0),
         ("Gemma 2 2B", "Gemma2ForCausalLM", 26 * 2 * 2304 - 128 * 2304),  # norms; 128 rows of ours
     ],
-)
+)  # fmt: skip
 def test_the_public_implementation_holds_as_many(transformers, name, family, missing):
     kind = getattr(transformers, family)
     with torch.device("meta"):

@@ -87,14 +87,10 @@ def test_with_a_cache_only_new_tokens_count(kind):
 def test_a_case_for_the_hand():
     c = preset("gpt2", vocab_size=5, d_model=4, n_layers=2, n_heads=2, context_length=3)
     assert flops(c, 3) == {
-        "attention": 2 * 2 * 3 * (4 * 4 * 4),
-        "scores": 2 * 2 * (3 * 3 * 4 + 3 * 3 * 4),
-        "cross_attention": 0,
-        "cross_scores": 0,
-        "feed_forward": 2 * 2 * 3 * (2 * 4 * 16),
-        "head": 2 * 3 * 4 * 5,
-        "total": 768 + 288 + 1536 + 120,
-    }
+        "attention": 2 * 2 * 3 * (4 * 4 * 4), "scores": 2 * 2 * (3 * 3 * 4 + 3 * 3 * 4),
+        "cross_attention": 0, "cross_scores": 0, "feed_forward": 2 * 2 * 3 * (2 * 4 * 16),
+        "head": 2 * 3 * 4 * 5, "total": 768 + 288 + 1536 + 120,
+    }  # fmt: skip
     assert flops(c, 3, pairs="allowed")["scores"] == 288 * 6 // 9
 
 

@@ -111,10 +111,8 @@ def test_choosing_rows_keeps_the_room_and_may_be_read_on_outside_inference_mode(
 def test_a_source_of_a_read_that_failed_is_forgotten():
     ours = model(context_length=5)
     (a, b), target, cache = (
-        torch.randint(13, (2, 2, 4)),
-        torch.randint(13, (2, 3)),
-        ours.new_cache(),
-    )
+        torch.randint(13, (2, 2, 4)), torch.randint(13, (2, 3)), ours.new_cache(),
+    )  # fmt: skip
     with pytest.raises(ValueError, match="do not fit into the context"):
         ours(a, torch.zeros(2, 6, dtype=torch.long), cache=cache)
     close(ours(b, target, cache=cache), ours(b, target))

@@ -16,11 +16,9 @@ DTYPE = torch.float64
 TOKENS = torch.randint(V, (B, T), generator=torch.Generator().manual_seed(1))
 SIZES = {"vocab_size": V, "context_length": WORDS, "embedding_dim": M, "hidden_size": H}
 KINDS = [
-    {},
-    {"direct_connections": True},
-    {"tie_embeddings": True},
+    {}, {"direct_connections": True}, {"tie_embeddings": True},
     {"tie_embeddings": True, "embedding_dim": H, "direct_connections": True},
-]
+]  # fmt: skip
 
 
 def model(**options) -> NeuralLM:

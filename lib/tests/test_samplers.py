@@ -92,12 +92,9 @@ def plain_filter(logits, name, value):
 
 
 @given(
-    st.integers(0, 2**31),
-    st.integers(1, 13),
-    st.sampled_from(list(FILTERS)),
-    st.floats(0.01, 0.99),
-    st.booleans(),
-)
+    st.integers(0, 2**31), st.integers(1, 13), st.sampled_from(list(FILTERS)),
+    st.floats(0.01, 0.99), st.booleans(),
+)  # fmt: skip
 @settings(max_examples=200, deadline=None)
 @example(seed=0, n=13, name="top_k", share=0.99, ties=False)
 def test_what_is_kept_is_what_the_plain_loop_and_transformers_keep(
