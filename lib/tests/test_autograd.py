@@ -210,17 +210,6 @@ def test_nothing_is_broadcast_and_the_message_names_both_shapes(operation, shape
         assert all(str(shape) in str(caught.value) for shape in shapes)
 
 
-def test_operators_with_arrays_on_the_left_stay_tensors():
-    array, tensor = np.arange(3.0), Tensor([1.0, 2, 4])
-    for value, expected in [
-        (array + tensor, [1, 3, 6]), (array - tensor, [-1, -1, -2]), (array * tensor, [0, 2, 8]),
-        (array / tensor, [0, 0.5, 0.5]), (array @ tensor, 10), (np.float64(2) * tensor, [2, 4, 8]),
-        (2 - tensor, [1, 0, -2]),
-    ]:  # fmt: skip
-        assert isinstance(value, Tensor)
-        assert_array_equal(value.value, expected)
-
-
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int64, np.uint8, bool])
 def test_real_numbers_of_every_dtype_become_float64(dtype):
     a = Tensor(np.array([1, 0, 1], dtype=dtype))

@@ -196,7 +196,6 @@ def test_a_quantised_model_is_small_and_keeps_its_bias():
         (lambda m: add_lora(adapted(), QV), "this TransformerLM has adapters already"),
         (lambda m: add_lora(m, "*"),
          "embedding.weight and head.weight are one matrix: leave head out"),
-        (lambda m: add_lora(m, QV, rank=0), "rank must be at least 1, got 0"),
         (lambda m: add_lora(m, QV, dropout=1.0), "dropout must be at least 0 and below 1"),
         (lambda m: merge(adapted(quantise=True)), "q_proj has four bits a weight"),
         (lambda m: load_lora_state(adapted(), lora_state(adapted("*.q_proj"))),

@@ -265,7 +265,6 @@ def test_nothing_in_double_precision_reaches_the_device():
 @pytest.mark.parametrize(
     ("make", "chunk_rows", "shape", "message"),
     [(lm, 4, (T, B), r"shape of the model's output, \(3, 7\), got \(7, 3\)"),
-     (lm, 0, (B, T), "chunk_rows must be at least 1"),
      (bigram, 4, (B, T), "needs a model with `hidden` and a linear `head`")],
 )  # fmt: skip
 def test_chunks_refuse_what_does_not_fit(make, chunk_rows, shape, message):

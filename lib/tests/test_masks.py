@@ -67,7 +67,6 @@ def test_masks_lie_on_the_device_asked_for(device):
     [
         (lambda: causal_mask(5, 3), ValueError, "T = 5 queries and S = 3 keys"),
         (lambda: causal_mask(0), ValueError, "1 ≤ T ≤ S, got T = 0"),
-        (lambda: window_mask(3, window=0), ValueError, "window must be at least 1, got 0"),
         (lambda: prefix_mask(3, 4), ValueError, "prefix must be at least 0 and at most 3, got 4"),
         (lambda: padding_mask(torch.ones(2, 3)), TypeError, "booleans.*got torch.float32"),
         (lambda: padding_mask(torch.ones(3) > 0), ValueError, r"\(B, S\), got \(3,\)"),
