@@ -306,11 +306,13 @@ def tests_for(mutant: Mutant, original: str, maps: dict) -> tuple[dict[str, floa
 def verdict(mutant: Mutant, original: str, tree: Path, maps: dict, work: Path) -> str:
     """caught, timed out or survived."""
     exact, whole = tests_for(mutant, original, maps)
+    own = f"lib/tests/test_{Path(mutant.file).stem}.py"  # a file alone is quickly collected
     path, log = tree / "lib/unrolled" / mutant.file, work / "mutant.log"
     put(path, mutant.source)
     try:
         usual = LIMIT + FACTOR * sum(exact.values())
-        for tests, limit in ((list(exact), usual), (whole, LIMIT_OF_A_FILE)):
+        parts = [[t for t in exact if t.startswith(own) == first] for first in (True, False)]
+        for tests, limit in (*((part, usual) for part in parts), (whole, LIMIT_OF_A_FILE)):
             code = in_a_child(partial(run_tests, tree, tests), log, limit) if tests else 0
             if code in (NO_TESTS, BROKEN):
                 raise RuntimeError(log.read_text("utf8")[-2000:])

@@ -313,11 +313,11 @@ LEGITIMATE = {
         "*Norm.eps *.norm_eps prefix_mask.prefix sinusoidal.positions with_balance.coefficient "
         "printed.count FitConfig.momentum FitConfig.weight_decay *.min_lr_ratio "
         "FitConfig.checkpoint_seconds *.warmup_steps Law.floor bits.nats *.mean_nats *.total_nats "
-        "evaluate.overlap *.n_new *.stop *_penalty *.temperature *.min_p beam_search.alpha "
-        "penalise_counts.*",
+        "evaluate.overlap *.n_new *.stop *.frequency_penalty *.presence_penalty *.temperature "
+        "*.min_p beam_search.alpha penalise_counts.*",
     # a number that may be negative
     "-1": "pad.pad_id svd_vectors.power Tensor.data *.forget_bias printed.count bits.nats "
-        "*_penalty beam_search.alpha penalise_counts.*",
+        "*.frequency_penalty *.presence_penalty beam_search.alpha penalise_counts.*",
     # a number like any other
     "2.5": "*.alpha *.negatives *.power *.epsilon *.threshold *.lr Tensor.data *.eps "
         "numerical_jacobian.x *.tolerance *.forget_bias *.init_std *.norm_eps *.scale *.base "

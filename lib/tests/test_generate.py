@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from comparing import close
+from comparing import Fixed, close
 from scipy.stats import chisquare
 from torch import nn
 from unrolled.generation.generate import generate, stream
@@ -74,17 +74,6 @@ class Memory(nn.Module):
             counts = counts + cache.counts
             cache.counts = counts[:, -1:]
         return counts @ self.weight
-
-
-class Fixed(nn.Module):
-    """The same logits after any text."""
-
-    def __init__(self, logits):
-        super().__init__()
-        self.logits = nn.Parameter(torch.as_tensor(logits, dtype=DTYPE))
-
-    def forward(self, tokens):
-        return self.logits.expand(*tokens.shape, -1)
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,7 @@ from comparing import close
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unrolled.models.masks import distances
-from unrolled.models.positions import (
-    RelativeBias,
-    Rotary,
-    alibi_bias,
-    alibi_slopes,
-    sinusoidal,
-)
+from unrolled.models.positions import RelativeBias, Rotary, alibi_bias, alibi_slopes, sinusoidal
 
 B, H, T, S, K = 2, 3, 5, 7, 8
 DTYPE = torch.float64

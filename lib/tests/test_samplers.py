@@ -62,13 +62,6 @@ def test_a_mass_at_the_mark_is_not_below_it_whatever_the_rounding(dtype):
         assert keep(logits, **{name: 1.0}).isfinite().all()
 
 
-def test_tokens_are_counted_where_the_mask_is_true():
-    tokens = torch.tensor([[1, 1, 4], [0, 2, 2]])
-    mask = torch.tensor([[True, False, True], [False, True, True]])
-    assert token_counts(tokens, 5).tolist() == [[0, 2, 0, 0, 1], [1, 0, 2, 0, 0]]
-    assert token_counts(tokens, 5, mask).tolist() == [[0, 1, 0, 0, 1], [0, 0, 2, 0, 0]]
-
-
 # Oracles
 
 
@@ -195,10 +188,7 @@ def test_a_temperature_of_zero_is_a_distribution_as_well():
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [
-        ({"top_p": 1.5}, "top_p must be .* got 1.5"),
-        ({"min_p": 1.1}, "min_p must be .* got 1.1"),
-    ],
+    [({"top_p": 1.5}, "top_p must be .* got 1.5"), ({"min_p": 1.1}, "min_p must be .* got 1.1")],
 )
 def test_settings_that_cannot_be_are_refused(options, message):
     with pytest.raises(ValueError, match=message):

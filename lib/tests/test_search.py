@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 import torch
-from comparing import close, randomised, up_to
+from comparing import Fixed, close, randomised, up_to
 from torch import nn
 from unrolled.generation.generate import generate
 from unrolled.generation.search import DIVISORS, beam_search, exact_mode
@@ -54,15 +54,8 @@ class Tree(nn.Module):
         return torch.tensor(rows).log()[:, None]
 
 
-class Fixed(nn.Module):
-    """The same probabilities after any text."""
-
-    def __init__(self, *probs, context_length=None):
-        super().__init__()
-        self.logits, self.context_length = torch.tensor(probs).log(), context_length
-
-    def forward(self, tokens):
-        return self.logits.expand(*tokens.shape, -1)
+def fixed(*probs, **options) -> Fixed:
+    return Fixed(torch.tensor(probs).log(), **options)
 
 
 def test_a_search_that_never_stops_early_judges_by_the_length_that_is_best_for_a_text():
@@ -87,13 +80,13 @@ def test_a_search_that_never_stops_early_judges_by_the_length_that_is_best_for_a
 def test_the_exact_mode_for_the_hand():
     """Stop at once: 0.3. Write 0 three times: 0.6³ = 0.216, though greedy text writes it."""
     options = {"stop": 2, "cache": False}
-    found = exact_mode(Fixed(0.6, 0.1, 0.3), START_TEXT, 3, **options)
+    found = exact_mode(fixed(0.6, 0.1, 0.3), START_TEXT, 3, **options)
     assert found.tokens.tolist() == [[0, 2]]
     assert found.log_prob == pytest.approx(math.log(0.3))
     assert found.n_reads == 3  # nothing, 0 (0.6), 00 (0.36); then 2 (0.3) is whole
-    fits = Fixed(0.7, 0.1, 0.2, context_length=3)  # nobody reads the last token
+    fits = fixed(0.7, 0.1, 0.2, context_length=3)  # nobody reads the last token
     assert exact_mode(fits, START_TEXT, 3, **options).tokens.tolist() == [[0, 0, 0, 0]]
-    found = exact_mode(Fixed(0.5, 0.5, 0.0), START_TEXT, 2, cache=False)
+    found = exact_mode(fixed(0.5, 0.5, 0.0), START_TEXT, 2, cache=False)
     assert found.tokens.tolist() == [[0, 0, 0]]  # of equal ones the first
 
 
@@ -149,7 +142,7 @@ def test_the_exact_mode_is_the_best_of_all_texts(kind, cache, device):
 
 def test_a_mode_that_cannot_be_found_says_how_far_it_came():
     with pytest.raises(RuntimeError, match=r"after 5 reads a text may have up to -2\.4"):
-        exact_mode(Fixed(0.3, 0.3, 0.2, 0.2), PROMPT[:1], 20, max_reads=5, cache=False)
+        exact_mode(fixed(0.3, 0.3, 0.2, 0.2), PROMPT[:1], 20, max_reads=5, cache=False)
 
 
 @pytest.mark.parametrize(
@@ -242,7 +235,7 @@ def test_ids_and_scores_are_those_of_transformers_however_a_search_stops(pair, a
 
 
 def test_where_there_are_fewer_texts_than_beams_the_rest_have_no_probability():
-    found = beam_search(Fixed(0.5, 0.5), START_TEXT, 1, n_beams=5, n_best=5, cache=False)
+    found = beam_search(fixed(0.5, 0.5), START_TEXT, 1, n_beams=5, n_best=5, cache=False)
     assert found.scores[0, :2].tolist() == pytest.approx([-math.log(2)] * 2)
     assert found.scores[0, 2:].isneginf().all()
 

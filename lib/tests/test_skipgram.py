@@ -1,4 +1,4 @@
-"""Skip-gram with negative sampling: loss, gradient, pairs, draws, and its known optimum."""
+"""Skip-gram with negative sampling: loss, gradient, pairs, draws, and small trainings."""
 
 import numpy as np
 import pytest
