@@ -26,6 +26,7 @@ import itertools
 import json
 import os
 import random
+import re
 import signal
 import sys
 import time
@@ -237,7 +238,7 @@ def coverage_map(tree: Path, work: Path) -> dict[str, dict]:
     (work / "maps").mkdir(exist_ok=True)
     for path in sorted((tree / "lib/tests").glob("test_*.py")):
         text, test = path.read_text("utf8"), f"lib/tests/{path.name}"
-        if not any(f"unrolled.{name}" in text for name in LIBRARY):
+        if not re.search(rf"\bunrolled\b.*\b({'|'.join(LIBRARY)})\b", text):
             continue
         kept = work / "maps" / f"{path.stem}-{digest(path)}.json"
         if not is_fresh(kept, tree):

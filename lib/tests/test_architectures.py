@@ -188,6 +188,7 @@ def test_a_tiny_model_with_the_same_switches_runs_and_learns(name):
         (116_534_784, "117M", "117M"), (1_557_611_200, "1542M", "1558M"),
         (8_632_012_800, "8.63B", "8.63B"), (2_024_398_080, "2,000M", "2,024M"),
         (1234, "6,053,381,344", "1,234"), (49_000_000_000, "1.0B", "49.0B"),
+        (10**15, "1M", "1000000000M"), (10**18, "1B", "1000000000B"),
     ],
 )  # fmt: skip
 def test_a_count_is_printed_as_the_paper_prints_it(count, like, expected):

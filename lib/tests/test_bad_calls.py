@@ -559,6 +559,8 @@ FIRST = [
     (FitConfig, (), {"n_steps": 1, "lr": 1, "schedule": lambda step: -1}, ValueError,
      "the schedule's factor at step 0 must be at least 0, got -1"),
     (models.lora.add_lora, (LM, []), {}, ValueError, "a name or more"),
+    (models.pretrained.load_pretrained, (3,), {}, TypeError, "folder must be .* got 3"),
+    (models.pretrained.load, (LM, [], "gpt2"), {}, TypeError, "must be a dict, got"),
 ]  # fmt: skip
 
 
