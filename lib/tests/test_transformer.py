@@ -1,4 +1,4 @@
-"""Transformers against torch's layers and by their parts; `test_models` has what all models do."""
+"""Transformers by their parts; `test_models` has what all models do."""
 
 import math
 from dataclasses import asdict, fields
