@@ -26,6 +26,7 @@ import itertools
 import json
 import os
 import random
+import re
 import signal
 import sys
 import time
@@ -43,6 +44,7 @@ LIBRARY = ("models", "training", "generation", "accounting")
 ENOUGH = 60  # seconds of the tests that run the changed statement, the quickest first
 LIMIT, FACTOR = 30, 5  # seconds, and times the usual time: a mutant may run forever
 LIMIT_OF_A_FILE, LIMIT_OF_A_MEASURE = 200, 900
+FOR_ALL = "lib/tests/test_bad_calls.py"  # what holds for all signatures and decorators
 NO_TESTS, BROKEN = 5, 70  # exit codes: pytest's, and our own where it could not run at all
 _DATES = itertools.count(int(time.time()), 2)
 
@@ -236,7 +238,7 @@ def coverage_map(tree: Path, work: Path) -> dict[str, dict]:
     (work / "maps").mkdir(exist_ok=True)
     for path in sorted((tree / "lib/tests").glob("test_*.py")):
         text, test = path.read_text("utf8"), f"lib/tests/{path.name}"
-        if not any(f"unrolled.{name}" in text for name in LIBRARY):
+        if not re.search(rf"\bunrolled\b.*\b({'|'.join(LIBRARY)})\b", text):
             continue
         kept = work / "maps" / f"{path.stem}-{digest(path)}.json"
         if not is_fresh(kept, tree):
@@ -276,11 +278,12 @@ def tests_for(mutant: Mutant, original: str, maps: dict) -> tuple[dict[str, floa
     """The tests that run the changed statement, with their seconds; the files to run after them.
 
     Where the statement runs at import only, these are the tests of the module, and after them those
-    of all modules' defaults. At most a minute of them is taken, the quickest first, but all of the
-    file that is named after the module.
+    of all signatures. At most a minute of them is taken, the quickest first, but all of the file
+    that is named after the module.
     """
     span, hit, files = statement(original, mutant.line), {}, {}
     own = f"lib/tests/test_{Path(mutant.file).stem}.py"
+    first = (own,) if span else (own, FOR_ALL)
     for test_file, found in maps.items():
         lines = found["lines"].get(mutant.file, {})
         touching = {test for tests in lines.values() for test in tests}
@@ -291,9 +294,9 @@ def tests_for(mutant: Mutant, original: str, maps: dict) -> tuple[dict[str, floa
         if touching or test_file == Path(own).name:
             files[f"lib/tests/{test_file}"] = sum(found["seconds"].values())
     exact, spent = {}, 0.0
-    for test in sorted(hit, key=lambda test: (not test.startswith(own), hit[test])):
+    for test in sorted(hit, key=lambda test: (not test.startswith(first), hit[test])):
         spent += hit[test]
-        if spent < ENOUGH or test.startswith(own):
+        if spent < ENOUGH or test.startswith(first):
             exact[test] = hit[test]
     after = [own] if own in files else []
     if not exact:
@@ -304,11 +307,13 @@ def tests_for(mutant: Mutant, original: str, maps: dict) -> tuple[dict[str, floa
 def verdict(mutant: Mutant, original: str, tree: Path, maps: dict, work: Path) -> str:
     """caught, timed out or survived."""
     exact, whole = tests_for(mutant, original, maps)
+    own = f"lib/tests/test_{Path(mutant.file).stem}.py"  # a file alone is quickly collected
     path, log = tree / "lib/unrolled" / mutant.file, work / "mutant.log"
     put(path, mutant.source)
     try:
         usual = LIMIT + FACTOR * sum(exact.values())
-        for tests, limit in ((list(exact), usual), (whole, LIMIT_OF_A_FILE)):
+        parts = [[t for t in exact if t.startswith(own) == first] for first in (True, False)]
+        for tests, limit in (*((part, usual) for part in parts), (whole, LIMIT_OF_A_FILE)):
             code = in_a_child(partial(run_tests, tree, tests), log, limit) if tests else 0
             if code in (NO_TESTS, BROKEN):
                 raise RuntimeError(log.read_text("utf8")[-2000:])

@@ -1,4 +1,4 @@
-"""How the tests compare: outputs, gradients, and both with finite differences."""
+"""How the tests compare: outputs, gradients, and both with finite differences; small models."""
 
 import torch
 from torch import Tensor, nn
@@ -49,3 +49,23 @@ def passes_gradcheck(module: nn.Module, *inputs: Tensor, f=None, **options) -> b
 def up_to(*lengths: int, width: int, device="cpu") -> Tensor:
     """The mask (B, width) of sequences of these lengths: True where a token stands."""
     return torch.arange(width, device=device) < torch.tensor(lengths, device=device)[:, None]
+
+
+def bigram(vocab_size: int, dropout=0.0, *, width=3, seed=1, dtype=torch.float32) -> nn.Sequential:
+    """(B, T) ids → (B, T, V) logits: embedding, dropout, linear; the same for the same seed."""
+    with torch.random.fork_rng([]):
+        torch.manual_seed(seed)
+        layers = nn.Embedding(vocab_size, width), nn.Dropout(dropout), nn.Linear(width, vocab_size)
+        return nn.Sequential(*layers).to(dtype)
+
+
+class Fixed(nn.Module):
+    """The same logits after any text."""
+
+    def __init__(self, logits, context_length: int | None = None):
+        super().__init__()
+        self.logits = nn.Parameter(torch.as_tensor(logits, dtype=torch.get_default_dtype()))
+        self.context_length = context_length
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.logits.expand(*tokens.shape, -1)

@@ -1,7 +1,7 @@
 """Published models: each comes out to the printed digits or says why not, and each runs tiny."""
 
 import re
-from dataclasses import FrozenInstanceError, fields, replace
+from dataclasses import fields, replace
 
 import pytest
 import torch
@@ -141,13 +141,11 @@ def test_which_rotations_are_slower_than_usual():
 @pytest.mark.parametrize(
     ("name", "family", "missing"),
     [
-        ("GPT-1", "OpenAIGPTLMHeadModel", 0),
-        ("GPT-2 117M", "GPT2LMHeadModel", 0),
-        ("LLaMA 7B", "LlamaForCausalLM", 0),
-        ("Mistral 7B", "MistralForCausalLM", 0),
+        ("GPT-1", "OpenAIGPTLMHeadModel", 0), ("GPT-2 117M", "GPT2LMHeadModel", 0),
+        ("LLaMA 7B", "LlamaForCausalLM", 0), ("Mistral 7B", "MistralForCausalLM", 0),
         ("Gemma 2 2B", "Gemma2ForCausalLM", 26 * 2 * 2304 - 128 * 2304),  # norms; 128 rows of ours
     ],
-)
+)  # fmt: skip
 def test_the_public_implementation_holds_as_many(transformers, name, family, missing):
     kind = getattr(transformers, family)
     with torch.device("meta"):
@@ -190,6 +188,7 @@ def test_a_tiny_model_with_the_same_switches_runs_and_learns(name):
         (116_534_784, "117M", "117M"), (1_557_611_200, "1542M", "1558M"),
         (8_632_012_800, "8.63B", "8.63B"), (2_024_398_080, "2,000M", "2,024M"),
         (1234, "6,053,381,344", "1,234"), (49_000_000_000, "1.0B", "49.0B"),
+        (10**15, "1M", "1000000000M"), (10**18, "1B", "1000000000B"),
     ],
 )  # fmt: skip
 def test_a_count_is_printed_as_the_paper_prints_it(count, like, expected):
@@ -207,5 +206,3 @@ def test_a_row_is_whole(name):
     for number in (row.tokens, row.compute):  # of at most three digits
         assert number is None or float(f"{number:.3g}") == number
     assert flops(row.config, 8, kind=row.kind, n_source=8 * (row.kind != "decoder"))["total"] > 0
-    with pytest.raises(FrozenInstanceError):
-        row.parameters = "1B"

@@ -107,13 +107,9 @@ def test_a_query_that_may_attend_to_nothing_gets_zeros_and_sends_back_none(imple
 
 @settings(max_examples=20, deadline=None)
 @given(
-    sizes=st.tuples(*[st.integers(1, 5)] * 6),
-    per_group=st.integers(1, 3),
-    density=st.floats(0, 1),
-    causal=st.booleans(),
-    bias=st.booleans(),
-    seed=st.integers(0, 999),
-)
+    sizes=st.tuples(*[st.integers(1, 5)] * 6), per_group=st.integers(1, 3), density=st.floats(0, 1),
+    causal=st.booleans(), bias=st.booleans(), seed=st.integers(0, 999),
+)  # fmt: skip
 def test_fused_and_reference_agree_at_any_shape(sizes, per_group, density, causal, bias, seed):
     torch.manual_seed(seed)
     batch, groups, t, more, width, value_width = sizes

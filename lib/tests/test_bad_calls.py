@@ -5,7 +5,6 @@ comes back is clear (an error of ours that names the argument or what was given)
 error) or taken; what is taken must be listed as legitimate.
 """
 
-import contextlib
 import copy
 import dis
 import importlib
@@ -14,6 +13,8 @@ import itertools
 import math
 import pkgutil
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import FrozenInstanceError, is_dataclass
 from fnmatch import fnmatchcase
 from fractions import Fraction
 
@@ -114,8 +115,7 @@ GOOD = [
     (data.bpe_merges.learn_merges, dict(pieces={b"ab": 3}, n_merges=1)),
     (copying.names, dict(split="train")), (copying.random_names, dict(length=(3, 5))),
     (copying.copy_lines, dict(pool=["ab", "c"])), (copying.as_batch, dict(texts=["ab", "c"])),
-    (data.corpora.load, dict(name="names")),
-    (number_words.morphemes, dict(word="einund")),
+    (data.corpora.load, dict(name="names")), (number_words.morphemes, dict(word="einund")),
     *each(number_words.words, number_words.tokens, number_words.encode, number_words.split_of,
         n=21),
     (number_words.decode, dict(ids=[3, 4, 2])), (number_words.pairs, dict(numbers=[1, 2])),
@@ -176,8 +176,7 @@ GOOD = [
     *each(models.recurrent_cells.ElmanCell, models.recurrent_cells.GRUCell),
     (models.recurrent_cells.LSTMCell, dict(forget_bias=1.0)),
     *each(CELL.step, CELL.gate_values, x=floats(2, 3), state=floats(2, 4)),
-    (CELL.rows, dict(gate="z")),
-    (models.recurrent_lm.RecurrentLM, dict(cell="gru", dropout=0.1)),
+    (CELL.rows, dict(gate="z")), (models.recurrent_lm.RecurrentLM, dict(cell="gru", dropout=0.1)),
     (models.neural_lm.NeuralLMConfig, dict(context_length=2)),
     (models.neural_lm.NeuralLM, dict(config=NEURAL)),
     (models.seq2seq.MemoryAttention, dict(query_size=3, memory_size=3, score="additive", width=4)),
@@ -213,8 +212,7 @@ GOOD = [
     *each(models.block.Block, models.transformer.Stack, config=NO_WORDS),
     (LM, dict(mask=MASK, positions=torch.arange(3))),
     (TYPED, dict(mask=MASK, token_types=ROWS % 2)),
-    (PAIR, dict(source_mask=MASK, target_mask=MASK)),
-    *each(SEQ.encode, PAIR.encode, mask=MASK),
+    (PAIR, dict(source_mask=MASK, target_mask=MASK)), *each(SEQ.encode, PAIR.encode, mask=MASK),
     (depth.Stack, dict(width=3, n_layers=2)), (depth.start_std, dict(shape=(3, 4))),
     (depth.start, dict(weight=floats(3, 4), generator=GENERATOR)),
     (models.moe.MixtureOfExperts, dict(n_experts=3)),
@@ -225,7 +223,7 @@ GOOD = [
     (models.nf4.QuantisedLinear, dict(linear=LINEAR)),
     (models.lora.LoRALinear, dict(base=nn.Linear(4, 6), rank=2, dropout=0.1)),
     (models.lora.add_lora, dict(names="*.q_proj", rank=2, dropout=0.1)),
-    (models.lora.load_lora_state, dict(state={})),
+    (models.lora.load_lora_state, dict(state={})), (PAIR.hidden, dict(target_mask=MASK)),
     *each(models.vit.patches, VIT, images=floats(2, 1, 4, 4)),
     (models.vit.VisionTransformer, dict(config=NO_WORDS, image_size=(4, 4), patch_size=2,
         n_classes=3, n_channels=1)),
@@ -261,8 +259,7 @@ GOOD = [
     (training.evaluate.bits_per_byte, dict(total_nats=2.5, n_bytes=3)),
     (training.evaluate.evaluate, dict(tokens=IDS, n_bytes=12, start=0, context_length=9, overlap=2,
         batch_size=2)),
-    (generate, dict(rng=GENERATOR, **SAMPLING)),
-    (generation.generate.stream, dict(rng=GENERATOR)),
+    (generate, dict(rng=GENERATOR, **SAMPLING)), (generation.generate.stream, dict(rng=GENERATOR)),
     (generation.search.beam_search, dict(n_beams=2)),
     (generation.search.exact_mode, dict(max_reads=100)),
     (generation.speculative.speculate, dict(draft=LM, n_ahead=2, rng=GENERATOR)),
@@ -312,15 +309,15 @@ PARTS = """
 LEGITIMATE = {
     # nothing at all, or a bound that is allowed
     "0": "*.n_merges random_names.n copy_task.delay *.eos NGram.discount *.n_tokens *.smoothing "
-        "*.power Tensor.data gradcheck.tolerance *.forget_bias *dropout *.init_std *.eps "
-        "*.norm_eps prefix_mask.prefix sinusoidal.positions with_balance.coefficient "
+        "*.power Tensor.data gradcheck.tolerance *.forget_bias *dropout *.init_std "
+        "*Norm.eps *.norm_eps prefix_mask.prefix sinusoidal.positions with_balance.coefficient "
         "printed.count FitConfig.momentum FitConfig.weight_decay *.min_lr_ratio "
         "FitConfig.checkpoint_seconds *.warmup_steps Law.floor bits.nats *.mean_nats *.total_nats "
-        "evaluate.overlap *.n_new *.stop *_penalty *.temperature *.min_p beam_search.alpha "
-        "penalise_counts.*",
+        "evaluate.overlap *.n_new *.stop *.frequency_penalty *.presence_penalty *.temperature "
+        "*.min_p beam_search.alpha penalise_counts.*",
     # a number that may be negative
     "-1": "pad.pad_id svd_vectors.power Tensor.data *.forget_bias printed.count bits.nats "
-        "*_penalty beam_search.alpha penalise_counts.*",
+        "*.frequency_penalty *.presence_penalty beam_search.alpha penalise_counts.*",
     # a number like any other
     "2.5": "*.alpha *.negatives *.power *.epsilon *.threshold *.lr Tensor.data *.eps "
         "numerical_jacobian.x *.tolerance *.forget_bias *.init_std *.norm_eps *.scale *.base "
@@ -357,6 +354,16 @@ LEGITIMATE = {
     "'x'": "CharTokenizer.vocab",
     # no id
     "{}": "*.stop *.exclude",
+}  # fmt: skip
+# What is refused, but not by the argument's name: its shape or size is told beside another's, or
+# the error is the system's, torch's or Python's own.
+OBSCURE = {
+    "'x'": "*.path *.checkpoint save.to load.source *.device preset.name",
+    "10**30": "numerical_jacobian.x gradcheck.x sinusoidal.base",
+    "[]": "*.sequences pairs.numbers *.texts *.contexts neighbours.query",
+    "{}": "config_from.reference", "NaN": "neighbours.query",
+    "other axes": "*.contexts *.x *.write", "empty": "*",
+    "*": "unit.vectors gradcheck.grad *.suppress_tokens",
 }  # fmt: skip
 
 
@@ -420,7 +427,7 @@ def judged(f, arguments, name):
     value = arguments[name]
     try:
         result = f(**arguments)
-        if isinstance(result, contextlib.AbstractContextManager) and hasattr(result, "gen"):
+        if isinstance(result, AbstractContextManager) and hasattr(result, "gen"):
             result.__enter__()
         elif isinstance(result, Iterator):
             list(itertools.islice(result, 20))
@@ -457,7 +464,11 @@ def is_legitimate(where, good, what):
     if isinstance(good, (list, tuple, dict)) and what in ("[]", "{}"):
         return True
     what = "2.5" if what == "10**30" else what  # a large number is a number like any other
-    return any(fnmatchcase(where, pattern) for pattern in LEGITIMATE.get(what, "").split())
+    return is_in(LEGITIMATE, what, where)
+
+
+def is_in(table, what, where):
+    return any(fnmatchcase(where, pattern) for pattern in table.get(what, "").split())
 
 
 @pytest.fixture(scope="module")
@@ -468,7 +479,7 @@ def made(tmp_path_factory):
         return list(calls())
 
 
-def test_no_bad_call_is_answered_in_silence_and_nearly_all_errors_say_what_was_given(made):
+def test_no_bad_call_is_answered_in_silence_and_the_errors_say_what_was_given(made):
     silent = [
         f"{where}: {what}"
         for where, good, what, kind, _ in made
@@ -476,10 +487,12 @@ def test_no_bad_call_is_answered_in_silence_and_nearly_all_errors_say_what_was_g
     ]
     assert not silent, f"{len(silent)}: {silent[:40]}"
     unclear = [
-        f"{where}: {what}: {said}" for where, _, what, kind, said in made if kind == "obscure"
+        f"{where}: {what}: {said}"
+        for where, _, what, kind, said in made
+        if kind == "obscure" and not is_in(OBSCURE, what, where) and not is_in(OBSCURE, "*", where)
     ]
     assert len(made) > 10_000
-    assert len(unclear) < 0.02 * len(made), (len(unclear), unclear)
+    assert not unclear, f"{len(unclear)}: {unclear[:40]}"
 
 
 def test_what_is_listed_as_legitimate_is_taken(made):
@@ -503,6 +516,23 @@ def test_everything_public_is_called_or_is_a_part():
         if not name.startswith("_") and name not in called
     ]
     assert not [name for name in missing if not any(fnmatchcase(name, p) for p in PARTS)]
+
+
+# What changes as it is used; all other records are made by name and stay as they are.
+GROWING = {"History", "Seq2SeqCache", "RecurrentCache", "NeuralLMCache", "_Storage"}
+
+
+def test_records_are_frozen_and_their_parts_named():
+    public = {x for module in MODULES for x in vars(module).values() if isinstance(x, type)}
+    kinds = {"Report": {"POSITIONAL_OR_KEYWORD"}} | dict.fromkeys(GROWING)
+    for record in filter(is_dataclass, public):
+        given = {p.kind.name for p in inspect.signature(record).parameters.values()}
+        wanted = kinds.pop(record.__name__, {"KEYWORD_ONLY"})
+        assert wanted is None or given == wanted, record
+        refused = nullcontext() if wanted is None else pytest.raises(FrozenInstanceError)
+        with refused:
+            object.__new__(record).anything = 1
+    assert not kinds
 
 
 # What people do first, and what they read then.
@@ -529,6 +559,8 @@ FIRST = [
     (FitConfig, (), {"n_steps": 1, "lr": 1, "schedule": lambda step: -1}, ValueError,
      "the schedule's factor at step 0 must be at least 0, got -1"),
     (models.lora.add_lora, (LM, []), {}, ValueError, "a name or more"),
+    (models.pretrained.load_pretrained, (3,), {}, TypeError, "folder must be .* got 3"),
+    (models.pretrained.load, (LM, [], "gpt2"), {}, TypeError, "must be a dict, got"),
 ]  # fmt: skip
 
 

@@ -5,7 +5,7 @@ import inspect
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -93,14 +93,12 @@ def test_a_line_is_a_name_and_no_name_stands_twice():
     assert "Olivia" in lines
 
 
-def test_a_corpus_says_where_it_comes_from_is_frozen_and_prints_small():
+def test_a_corpus_says_where_it_comes_from_and_prints_small():
     for entry in corpora.CORPORA:
         corpus = corpora.load(entry.name)
         assert replace(corpus, train="", valid="", test="") == entry
         assert all((entry.title, entry.source, entry.licence, entry.splits, entry.sha256))
         assert len(repr(corpus)) < 1000
-        with pytest.raises(FrozenInstanceError):
-            corpus.train = ""
     with pytest.raises(ValueError, match=r"one of shakespeare, .*names, got 'shakespear'"):
         corpora.load("shakespear")
 

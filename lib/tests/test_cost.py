@@ -44,15 +44,12 @@ def test_every_part_is_that_of_the_formulas(name, kind, changes):
 
 # As the transformers library loads the published files, BERT's without its two heads.
 PUBLISHED = {
-    "bert-base": ("encoder", 109_482_240 - 590_592),
-    "gpt2": ("decoder", 124_439_808),
-    "gpt3": ("decoder", pytest.approx(175.0e9, rel=3e-3)),
-    "llama-7b": ("decoder", 6_738_415_616),
-    "llama2-70b": ("decoder", 68_976_648_192),
-    "t5-small": ("encoder-decoder", 60_506_624),
+    "bert-base": ("encoder", 109_482_240 - 590_592), "gpt2": ("decoder", 124_439_808),
+    "gpt3": ("decoder", pytest.approx(175.0e9, rel=3e-3)), "llama-7b": ("decoder", 6_738_415_616),
+    "llama2-70b": ("decoder", 68_976_648_192), "t5-small": ("encoder-decoder", 60_506_624),
     # its vocabulary is "about 37 000"
     "transformer-2017": ("encoder-decoder", pytest.approx(65e6, rel=0.04)),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -106,14 +103,6 @@ def test_a_cache_holds_as_many_bytes_as_computed(dtype, n_kv_heads):
     assert held(caches[1]) == cache_bytes(config, 11, batch=5, n_source=17, dtype=dtype)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda c: parameters(c, "both"), "one of decoder, encoder, .*got 'both'"),
-        (lambda c: cache_bytes(c, 1, n_source=-1), "n_source must be at least 0, got -1"),
-        (lambda c: cache_bytes(c, 1, batch=0), "batch must be at least 1, got 0"),
-    ],
-)
-def test_what_cannot_be_is_refused(call, message):
-    with pytest.raises(ValueError, match=message):
-        call(preset("gpt2"))
+def test_what_cannot_be_is_refused():
+    with pytest.raises(ValueError, match=r"one of decoder, encoder, .*got 'both'"):
+        parameters(preset("gpt2"), "both")

@@ -9,11 +9,13 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from types import ModuleType
 
 import numpy as np
 import pytest
 import torch
+from comparing import bigram
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unrolled.models.recurrent_lm import RecurrentLM
@@ -26,6 +28,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning
 # A fork is there at once, but must not touch a GPU that the parent has used.
 METHOD = "spawn" if torch.cuda.is_available() or not hasattr(os, "fork") else "fork"
 VOCAB, B, T, TIMEOUT = 7, 5, 3, 600.0
+bigram = partial(bigram, VOCAB)
 
 
 def launch(function, *arguments, n=2):
@@ -34,12 +37,6 @@ def launch(function, *arguments, n=2):
 
 def _rank():
     return int(os.environ.get("RANK", 0))
-
-
-def bigram(dropout=0.0, seed=1):
-    torch.manual_seed(seed)
-    layers = torch.nn.Embedding(VOCAB, 3), torch.nn.Dropout(dropout), torch.nn.Linear(3, VOCAB)
-    return torch.nn.Sequential(*layers)
 
 
 def parameters(model):

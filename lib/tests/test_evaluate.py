@@ -24,6 +24,8 @@ def test_the_units_by_hand():
     assert lost.perplexity == np.inf  # without a warning
     with pytest.raises(ValueError, match="n_tokens must be at least 1, got 0"):
         _ = empty.perplexity
+    with pytest.raises(ValueError, match="overlap must be at least 0 and at most 4"):
+        evaluate(by_token, TEXT, 900, start=0, context_length=5, overlap=5)
 
 
 @given(st.lists(st.lists(st.floats(0, 20), min_size=1, max_size=9), min_size=1, max_size=7))

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from comparing import close
+from comparing import bigram, close
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
@@ -25,15 +25,7 @@ from unrolled.training.losses import cross_entropy, next_token_loss, per_target
 from unrolled.training.schedule import cosine
 
 VOCAB, B, T = 7, 2, 5
-
-
-def bigram(dropout=0.0, dtype=torch.float32):
-    """(B, T) ids → (B, T, V) logits: embedding, dropout, linear."""
-    with torch.random.fork_rng([]):
-        torch.manual_seed(1)
-        return torch.nn.Sequential(
-            torch.nn.Embedding(VOCAB, 3), torch.nn.Dropout(dropout), torch.nn.Linear(3, VOCAB)
-        ).to(dtype)
+bigram = partial(bigram, VOCAB)
 
 
 def batches(n=10**9):

@@ -151,7 +151,6 @@ def test_with_causality_tiles_above_the_diagonal_are_left_out(monkeypatch):
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"block": 0}, ValueError, "block must be at least 1, got 0"),
         ({"mask": torch.ones(T, S)}, TypeError, "a mask is boolean"),
         ({"mask": torch.ones(S, T) > 0}, ValueError, r"mask \(17, 13\) does not broadcast to"),
         ({"mask": torch.ones(5, 1, 1, T, S) > 0}, ValueError, r"mask \(5, 1, 1, 13, 17\) does not"),

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from comparing import close
+from comparing import Fixed, close
 from scipy.stats import chisquare
 from torch import nn
 from unrolled.generation.generate import generate, stream
@@ -74,17 +74,6 @@ class Memory(nn.Module):
             counts = counts + cache.counts
             cache.counts = counts[:, -1:]
         return counts @ self.weight
-
-
-class Fixed(nn.Module):
-    """The same logits after any text."""
-
-    def __init__(self, logits):
-        super().__init__()
-        self.logits = nn.Parameter(torch.as_tensor(logits, dtype=DTYPE))
-
-    def forward(self, tokens):
-        return self.logits.expand(*tokens.shape, -1)
 
 
 @pytest.mark.parametrize(
@@ -289,6 +278,21 @@ def test_no_ngram_stands_twice_in_a_text_or_its_prompt_and_no_suppressed_token(s
     assert any(map(repeats, generate(model, given, 12, temperature=0, **options)))
 
 
+def test_a_model_whose_arguments_are_not_named_may_read_a_source_or_none():
+    class Hidden(nn.Module):
+        def __init__(self, model):
+            super().__init__()
+            self.model = model
+
+        def forward(self, *given):
+            return self.model(*given)
+
+    options = {"temperature": 0, "cache": False}
+    for model, source in ((transformer(), None), (encoder_decoder(), PROMPT)):
+        expected = generate(model, PROMPT, 3, source=source, **options)
+        assert torch.equal(generate(Hidden(model), PROMPT, 3, source=source, **options), expected)
+
+
 @pytest.mark.parametrize("options", [{}, {"stop": 2}, {"stop_strings": "ab", "decode": spell}])
 def test_what_is_streamed_is_what_is_generated(options):
     model, given = transformer().train(), prompts(3, 7, 1, 4)
@@ -344,14 +348,3 @@ def test_modes_gradients_and_prompt_are_left_as_they_were_and_dropout_is_off(dev
 def test_what_does_not_fit_is_refused(change, error, message):
     with pytest.raises(error, match=message):
         generate(**{"model": Memory(), "prompt": PROMPT, "n_new": 3} | change)
-
-
-@pytest.mark.parametrize("position", ["learned", "rotary", "relative", "alibi"])
-@pytest.mark.parametrize("part", ["q_proj", "k_proj", "v_proj"])
-def test_a_nan_in_any_weight_of_attention_is_refused_however_short_the_prompt(part, position):
-    model = transformer(position).float()
-    with torch.no_grad():
-        getattr(model.stack.blocks[0].attention, part).weight[0, 0] = math.nan
-    for n, cache in itertools.product((1, 3), (True, False)):
-        with pytest.raises(ValueError, match=f"the largest logit after {n} tokens is nan"):
-            generate(model, torch.zeros(1, n).long(), 2, cache=cache)

@@ -27,12 +27,6 @@ def model(**changes) -> EncoderDecoder:
     return EncoderDecoder(TransformerConfig(**sizes | changes)).eval()
 
 
-@pytest.fixture(params=[True, False], ids=["recording", "no_grad"])
-def _grad_mode(request):
-    with torch.set_grad_enabled(request.param):
-        yield
-
-
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from("fork crop add".split()),
                           st.booleans()), max_size=14))  # fmt: skip
@@ -68,7 +62,6 @@ def test_storage_doubles_and_is_copied_by_the_second_fork_only():
     assert second.append(x, x)[0].data_ptr() != places[-1]
 
 
-@pytest.mark.usefixtures("_grad_mode")
 def test_chosen_rows_go_on_as_if_they_had_been_read_alone():
     ours, rows = model(position="rotary"), torch.tensor([2, 0, 2, 2])
     source, target = torch.randint(13, (3, 5)), torch.randint(13, (3, T))
@@ -111,10 +104,8 @@ def test_choosing_rows_keeps_the_room_and_may_be_read_on_outside_inference_mode(
 def test_a_source_of_a_read_that_failed_is_forgotten():
     ours = model(context_length=5)
     (a, b), target, cache = (
-        torch.randint(13, (2, 2, 4)),
-        torch.randint(13, (2, 3)),
-        ours.new_cache(),
-    )
+        torch.randint(13, (2, 2, 4)), torch.randint(13, (2, 3)), ours.new_cache(),
+    )  # fmt: skip
     with pytest.raises(ValueError, match="do not fit into the context"):
         ours(a, torch.zeros(2, 6, dtype=torch.long), cache=cache)
     close(ours(b, target, cache=cache), ours(b, target))

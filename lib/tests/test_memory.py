@@ -14,19 +14,16 @@ V, B, T, H, K, LAYERS = 101, 3, 37, 3, 16, 3
 SIZES = {"vocab_size": V, "d_model": 48, "n_layers": LAYERS, "n_heads": H, "d_ff": 206}
 # Settings that change what is saved; torch's kernels keep what the formula counts for all of them.
 VARIANTS = {
-    "gpt2": {},
-    "relu after": {"activation": "relu", "norm_first": False},
+    "gpt2": {}, "relu after": {"activation": "relu", "norm_first": False},
     "gated": {"activation": "swiglu", "position": "rotary", "bias": False},
-    "gated relu": {"activation": "reglu"},
-    "grouped": {"n_kv_heads": 1, "head_dim": 18},
+    "gated relu": {"activation": "reglu"}, "grouped": {"n_kv_heads": 1, "head_dim": 18},
     "parallel": {"parallel": True, "position": "rotary-interleaved"},
     "embedding norm": {"embedding_norm": True, "tie_embeddings": False, "position": "sinusoidal"},
     "t5": {"scale_logits": True, "scale_embedding": True, "scale_scores": False},
     "last norm": {"norm_first": False, "final_norm": True},
     # With a bias of the scores a CPU has no fused kernel.
-    "alibi": {"position": "alibi"},
-    "grouped alibi": {"position": "alibi", "n_kv_heads": 1},
-}
+    "alibi": {"position": "alibi"}, "grouped alibi": {"position": "alibi", "n_kv_heads": 1},
+}  # fmt: skip
 
 
 def config(**changes) -> TransformerConfig:

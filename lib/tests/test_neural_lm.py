@@ -5,22 +5,16 @@ import pytest
 import torch
 from comparing import close, randomised
 from torch import nn
-from unrolled.data.batches import ContiguousBatches
-from unrolled.generation.generate import generate
 from unrolled.models.neural_lm import NeuralLM, NeuralLMConfig
-from unrolled.training.evaluate import evaluate
-from unrolled.training.fit import FitConfig, fit
 
 V, WORDS, M, H, B, T = 11, 3, 5, 7, 2, 13
 DTYPE = torch.float64
 TOKENS = torch.randint(V, (B, T), generator=torch.Generator().manual_seed(1))
 SIZES = {"vocab_size": V, "context_length": WORDS, "embedding_dim": M, "hidden_size": H}
 KINDS = [
-    {},
-    {"direct_connections": True},
-    {"tie_embeddings": True},
+    {}, {"direct_connections": True}, {"tie_embeddings": True},
     {"tie_embeddings": True, "embedding_dim": H, "direct_connections": True},
-]
+]  # fmt: skip
 
 
 def model(**options) -> NeuralLM:
@@ -79,22 +73,3 @@ def test_a_fresh_model_is_nearly_uniform_and_what_its_tanh_reads_keeps_the_embed
     assert -log_probs.mean().item() == pytest.approx(np.log(211), abs=0.3)
     size = (lm.context(tokens) @ lm.hidden_layer.weight.T).std().item()
     assert size == pytest.approx(lm.config.init_std / 3**0.5, rel=0.1)
-
-
-CYCLE = np.tile([0, 1, 2, 1, 3], 60)
-
-
-@pytest.mark.parametrize("carry_state", [False, True])
-def test_it_is_trained_scored_and_continued_like_any_language_model(carry_state, device):
-    """What follows 1 depends on the token before it: one token of context would not do."""
-    sizes = {"vocab_size": 5, "context_length": 2, "embedding_dim": 3, "hidden_size": 7}
-    lm = NeuralLM(NeuralLMConfig(**sizes)).float().to(device)
-    batches = ContiguousBatches(CYCLE, batch_size=3, seq_len=11)
-    config = FitConfig(n_steps=90, lr=0.05, eval_every=30, carry_state=carry_state)
-    result = fit(lm, batches, config, valid=batches, progress=False)
-    assert result.best_loss < 0.3 < np.log(2)
-    assert evaluate(lm, CYCLE, len(CYCLE), start=3).bits_per_byte < 0.2
-    prompt = torch.tensor([[0, 1, 2], [1, 3, 0]], device=device)
-    expected = [[0, 1, 2, 1, 3, 0, 1, 2, 1], [1, 3, 0, 1, 2, 1, 3, 0, 1]]
-    for cache in (False, True):
-        assert generate(lm, prompt, 6, temperature=0, cache=cache).tolist() == expected

@@ -354,6 +354,9 @@ def test_no_context_at_all_has_no_answer_and_an_empty_one_has(smoothing):
     np.testing.assert_array_equal(one, model.log_probs(np.zeros((1, 0), dtype=int))[0])
     np.testing.assert_allclose(np.exp(one).sum(), 1)
     assert model.backoff_weights([[]]).shape == (1,)
+    short = NGram.fit([[0], [1], [1]], 3, 3, smoothing)  # no text has a bigram
+    assert short.counts.n_ngrams == (2, 0, 0)
+    assert not short.counts.next_counts([0]).any()
 
 
 def test_ids_of_any_integer_type_are_counted_and_scored_alike():

@@ -62,10 +62,8 @@ def test_the_file_has_the_usual_form(tmp_path):
     write_arpa(model, tmp_path / "model.arpa", ["a", "b"])
     lines = [line.split("\t") for line in (tmp_path / "model.arpa").read_text("utf8").split("\n")]
     assert [line[1] if line[1:] else line[0] for line in lines] == [
-        "\\data\\", "ngram 1=2", "ngram 2=2", "",
-        "\\1-grams:", "a", "b", "",
-        "\\2-grams:", "a b", "b a", "",
-        "\\end\\", "",
+        "\\data\\", "ngram 1=2", "ngram 2=2", "", "\\1-grams:", "a", "b", "",
+        "\\2-grams:", "a b", "b a", "", "\\end\\", "",
     ]  # fmt: skip
     # Each D frees 1/2: a third of the unigrams' mass, spread evenly; half of a context's.
     numbers = [10 ** float(x) for line in lines if line[1:] for x in (line[0], *line[2:])]
@@ -79,12 +77,10 @@ def test_what_does_not_fit_the_format_is_refused(tmp_path):
         write_arpa(NGram(counts, "additive"), tmp_path / "x", ["a", "b"])
     model = NGram(counts, "kneser-ney")
     for names, message in [
-        (["a"], "2 different names, got 1"),
-        (["a", "a"], "2 different names"),
-        (["a", "b c"], "without white space, got 'b c'"),
-        (["a", "\n"], "without white space"),
+        (["a"], "2 different names, got 1"), (["a", "a"], "2 different names"),
+        (["a", "b c"], "without white space, got 'b c'"), (["a", "\n"], "without white space"),
         (["a", ""], "without white space"),
-    ]:
+    ]:  # fmt: skip
         with pytest.raises(ValueError, match=message):
             write_arpa(model, tmp_path / "x", names)
     assert not (tmp_path / "x").exists()

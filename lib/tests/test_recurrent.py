@@ -173,11 +173,9 @@ def test_a_stack_equals_torchs_module_forward_and_backward(
 @every_kind
 @settings(max_examples=10, deadline=None)
 @given(
-    sizes=st.tuples(*[st.integers(1, 6)] * 4),
-    n_layers=st.integers(1, 3),
-    bidirectional=st.booleans(),
-    data=st.data(),
-)
+    sizes=st.tuples(*[st.integers(1, 6)] * 4), n_layers=st.integers(1, 3),
+    bidirectional=st.booleans(), data=st.data(),
+)  # fmt: skip
 def test_fused_reference_and_a_walk_by_hand_agree_at_any_shape(
     kind, sizes, n_layers, bidirectional, data
 ):

@@ -107,7 +107,8 @@ def test_weight_decay_is_for_matrices_only_and_frozen_parameters_stay_out(optimi
 def test_half_precision_is_chosen_where_the_device_has_it(monkeypatch):
     cpu, cuda = torch.device("cpu"), torch.device("cuda")
     auto, bf16, off = (made(precision=x) for x in ("auto", "bf16", "off"))
-    assert [choice.uses_bf16(cpu) for choice in (auto, bf16, off)] == [False, True, False]
+    for device in (cpu, torch.device("mps")):
+        assert [x.uses_bf16(device) for x in (auto, bf16, off)] == [False, True, False]
     for has_it in (True, False):
         monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda has_it=has_it, **_: has_it)
         assert auto.uses_bf16(cuda) == has_it

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 import torch
-from comparing import close, randomised, up_to
+from comparing import Fixed, close, randomised, up_to
 from torch import nn
 from unrolled.generation.generate import generate
 from unrolled.generation.search import DIVISORS, beam_search, exact_mode
@@ -54,41 +54,39 @@ class Tree(nn.Module):
         return torch.tensor(rows).log()[:, None]
 
 
-class Fixed(nn.Module):
-    """The same probabilities after any text."""
-
-    def __init__(self, *probs, context_length=None):
-        super().__init__()
-        self.logits, self.context_length = torch.tensor(probs).log(), context_length
-
-    def forward(self, tokens):
-        return self.logits.expand(*tokens.shape, -1)
+def fixed(*probs, **options) -> Fixed:
+    return Fixed(torch.tensor(probs).log(), **options)
 
 
-def test_with_a_negative_alpha_a_search_that_never_stops_early_judges_by_the_present_length():
-    """$ has 0.3, a$ 0.24; aa, still open, has 0.36, and ends next: better than a$ as alpha counts.
-
-    Judged by the 20 tokens that it might get, it would look worse.
+def test_a_search_that_never_stops_early_judges_by_the_length_that_is_best_for_a_text():
+    """With an alpha below 0 by the present one: $ has 0.3, a$ 0.24; aa, still open, has 0.36, and
+    ends next: better than a$. Judged by the 20 tokens that it might get, it would look worse.
+    With one above 0 by the 20: b has 0.35 now, less than $, but ends with more per token.
     """
     ends = defaultdict(lambda: [0.0, 0.0, 1.0])
-    model = Tree(ends | {"": [0.6, 0.1, 0.3], "a": [0.6, 0.0, 0.4]})
-    options = {"n_beams": 2, "n_best": 2, "alpha": -0.3, "stop": 2, "cache": False}
-    found = beam_search(model, START_TEXT, 20, **options, early_stopping="never")
-    assert found.lengths.tolist() == [[1, 3]]
-    nats = [math.log(p) * n**0.3 for p, n in ((0.3, 1), (0.36, 3))]
-    assert found.scores[0].tolist() == pytest.approx(nats)
+    options = {"stop": 2, "cache": False, "early_stopping": "never"}
+    for alpha, n, probs, expected in (
+        (-0.3, 2, {"": [0.6, 0.1, 0.3], "a": [0.6, 0.0, 0.4]}, ((0.3, 1), (0.36, 3))),
+        (0.5, 1, {"": [0.25, 0.35, 0.4]}, ((0.35, 2),)),
+    ):
+        found = beam_search(
+            Tree(ends | probs), START_TEXT, 20, n_beams=n, n_best=n, alpha=alpha, **options
+        )
+        assert found.lengths.tolist() == [[length for _, length in expected]]
+        nats = [math.log(p) / length**alpha for p, length in expected]
+        assert found.scores[0].tolist() == pytest.approx(nats)
 
 
 def test_the_exact_mode_for_the_hand():
     """Stop at once: 0.3. Write 0 three times: 0.6³ = 0.216, though greedy text writes it."""
     options = {"stop": 2, "cache": False}
-    found = exact_mode(Fixed(0.6, 0.1, 0.3), START_TEXT, 3, **options)
+    found = exact_mode(fixed(0.6, 0.1, 0.3), START_TEXT, 3, **options)
     assert found.tokens.tolist() == [[0, 2]]
     assert found.log_prob == pytest.approx(math.log(0.3))
     assert found.n_reads == 3  # nothing, 0 (0.6), 00 (0.36); then 2 (0.3) is whole
-    fits = Fixed(0.7, 0.1, 0.2, context_length=3)  # nobody reads the last token
+    fits = fixed(0.7, 0.1, 0.2, context_length=3)  # nobody reads the last token
     assert exact_mode(fits, START_TEXT, 3, **options).tokens.tolist() == [[0, 0, 0, 0]]
-    found = exact_mode(Fixed(0.5, 0.5, 0.0), START_TEXT, 2, cache=False)
+    found = exact_mode(fixed(0.5, 0.5, 0.0), START_TEXT, 2, cache=False)
     assert found.tokens.tolist() == [[0, 0, 0]]  # of equal ones the first
 
 
@@ -144,7 +142,7 @@ def test_the_exact_mode_is_the_best_of_all_texts(kind, cache, device):
 
 def test_a_mode_that_cannot_be_found_says_how_far_it_came():
     with pytest.raises(RuntimeError, match=r"after 5 reads a text may have up to -2\.4"):
-        exact_mode(Fixed(0.3, 0.3, 0.2, 0.2), PROMPT[:1], 20, max_reads=5, cache=False)
+        exact_mode(fixed(0.3, 0.3, 0.2, 0.2), PROMPT[:1], 20, max_reads=5, cache=False)
 
 
 @pytest.mark.parametrize(
@@ -237,7 +235,7 @@ def test_ids_and_scores_are_those_of_transformers_however_a_search_stops(pair, a
 
 
 def test_where_there_are_fewer_texts_than_beams_the_rest_have_no_probability():
-    found = beam_search(Fixed(0.5, 0.5), START_TEXT, 1, n_beams=5, n_best=5, cache=False)
+    found = beam_search(fixed(0.5, 0.5), START_TEXT, 1, n_beams=5, n_best=5, cache=False)
     assert found.scores[0, :2].tolist() == pytest.approx([-math.log(2)] * 2)
     assert found.scores[0, 2:].isneginf().all()
 

@@ -1,7 +1,6 @@
 """Recurrent translators: their attention by other libraries, and the whole as a plain loop."""
 
 import itertools
-import math
 
 import pytest
 import torch
@@ -43,29 +42,6 @@ def test_scores_are_those_of_torchs_layers_on_each_pair():
     net[0].weight.data = torch.cat([ours.query.weight, ours.key.weight], 1)
     net[2].weight.data = ours.v[None]
     close(ours.scores(query, ours.key(memory)), net(torch.cat(pairs, -1))[..., 0])
-
-
-def test_keras_itself_gave_these_numbers():
-    """Weights and contexts by keras.layers.AdditiveAttention, Keras 3.15.1 on torch.
-
-    It adds what it is given, so query @ W.T and memory @ U.T went in, and v was its scale. Its
-    contexts come in single precision.
-    """
-    ours = MemoryAttention(2, 3, "additive", width=4)
-
-    def wave(*shape):
-        return torch.arange(1.0, 1 + math.prod(shape)).sin().reshape(shape)
-
-    ours.query.weight.data, ours.key.weight.data, ours.v.data = wave(4, 2), wave(4, 3), wave(4)
-    mask = torch.tensor([[True, True, True, False]])
-    contexts, weights = ours(wave(1, 2, 2), wave(1, 4, 3), mask)
-    expected = [
-        [0.343538943266, 0.276348463585, 0.380112593149, 0.0],
-        [0.448793487808, 0.109266172423, 0.441940339770, 0.0],
-    ]
-    close(weights[0], torch.tensor(expected))
-    expected = [[0.329665690, 0.423449308, 0.127915591], [0.585302651, 0.740546107, 0.214934856]]
-    close(contexts[0], torch.tensor(expected), 1e-7)
 
 
 @every_score

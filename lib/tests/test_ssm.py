@@ -119,7 +119,6 @@ def test_it_begins_as_the_papers_code_does():
         (lambda: scan(torch.ones(2, 3), torch.ones(2, 3), torch.ones(3)),
          r"the state must be \(2,\), got \(3,\)"),
         (lambda: mamba(scan="fast"), "scan must be one of loop, parallel, got 'fast'"),
-
         (lambda: mamba()(torch.ones(2, 3)), r"expected x \(B, T, 5\), got \(2, 3\)"),
     ],
 )  # fmt: skip

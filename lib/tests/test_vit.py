@@ -31,13 +31,6 @@ def images() -> torch.Tensor:
     return torch.randn(B, C, HEIGHT, WIDTH)
 
 
-def test_patches_by_hand():
-    image = torch.arange(8.0).view(1, 1, 2, 4)  # rows 0 1 2 3 and 4 5 6 7
-    close(patches(image, 2), torch.tensor([[[0.0, 1, 4, 5], [2, 3, 6, 7]]]), 0)
-    two = torch.cat([image, 10 * image], 1)  # the second channel follows within the patch
-    close(patches(two, 2)[0, 0], torch.tensor([0.0, 1, 4, 5, 0, 10, 40, 50]), 0)
-
-
 @settings(max_examples=10, deadline=None)
 @given(
     size=st.integers(1, 4), down=st.integers(1, 3), across=st.integers(1, 3), n=st.integers(1, 3)
@@ -100,7 +93,6 @@ def test_vit_b16_has_as_many_parameters_as_published():
     [
         (lambda: patches(torch.zeros(1, 3, 4), 2), r"\(B, C, height, width\), got \(1, 3, 4\)"),
         (lambda: patches(torch.zeros(1, 3, 4, 5), 2), "2 × 2 do not tile 4 × 5"),
-
         (lambda: vision(context_length=N), f"context_length={N + 1}.* got None and {N}"),
         (lambda: vision(vocab_size=7), "vocab_size=None .* got 7"),
         (lambda: VisionTransformer(config(), image_size=(9, 15), patch_size=5, n_classes=2),

@@ -182,14 +182,12 @@ class TorchBigram(nn.Sequential):
 @pytest.mark.parametrize(
     "model",
     [
-        bigram,
-        running_sum,
-        attends,
+        bigram, running_sum, attends,
         lambda tokens: np.where(np.eye(V)[tokens] > 0, -np.inf, -np.log(V - 1)),
         NGram.fit([np.random.default_rng(3).integers(0, V, 211)], 3, V, "kneser-ney"),
         TorchBigram(nn.Embedding(V, V), nn.Dropout()).eval(),
     ],
-)
+)  # fmt: skip
 def test_models_that_read_what_stands_before_pass_and_are_normalised(model):
     check_causal(model, TOKENS)
     check_distribution(model(TOKENS))

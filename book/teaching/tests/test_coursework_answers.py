@@ -87,9 +87,7 @@ NONE = {
     "another version": ("a.json", EXPORT[:-1] + b', "version": 9}', "version “9”; expected 1"),
     "an export without answers": ("a.json", EXPORT, "without answers"),
     "an export with an error": (
-        "a.json",
-        export(shift="shift = {"),
-        "rule/shift” was left",
+        "a.json", export(shift="shift = {"), "rule/shift” was left",
     ),
     "misspelt": ("w.py", b"def shfit(x): pass", "the file defines no `shift`; it defines `shfit`"),
     "others alone": ("w.py", b"x = 1\ndef left(): pass", "no `shift`; it defines `left`"),
@@ -99,7 +97,7 @@ NONE = {
     "in a text": ("w.py", f"x = {SHIFT!r}".encode(), "it defines `x`"),
     "in a text cell": ("w.ipynb", notebook(SHIFT, kind="markdown"), "there is no code in it"),
     "in an output": ("w.ipynb", printed(SHIFT + "\n✓ shift: all 5 tests passed"), "no code in it"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", NONE)

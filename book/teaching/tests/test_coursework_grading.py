@@ -138,17 +138,14 @@ CLASS = [
     solved("nats", bits_per_byte=NATS),
     solved("crash", shift="BURN = 1\ndef shift(*a):\n    return BURN"),
     handed_in("cem", "x = 1"),  # whose page cannot be written
-    handed_in("large", *LARGE),
-    Submission("order", tuple(FILES[:2])),
-    Submission("other order", tuple(FILES[1::-1])),
-    Submission("lost", (FILES[2], LOST)),
-    Submission("nobody"),
-    Submission("too large", problems=("w.py has 40 MB; it was left out",)),
+    handed_in("large", *LARGE), Submission("order", tuple(FILES[:2])),
+    Submission("other order", tuple(FILES[1::-1])), Submission("lost", (FILES[2], LOST)),
+    Submission("nobody"), Submission("too large", problems=("w.py has 40 MB; it was left out",)),
     Submission(
         f"Eve {MARKUP}", ((f"{MARKUP}.ipynb", notebook(ODD)),), problems=(f"{MARKUP} is odd",)
     ),
     *(Submission(kind, ((name, body),)) for kind, (_, _, name, body) in HANDED_IN.items()),
-]
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -337,10 +334,8 @@ def test_a_blank_answer_has_no_points_and_waits_for_nobody(syllabus, tmp_path):
         found = graded(syllabus, tmp_path, *students, week="week2")
         assert [each.marks[2].state for each in found] == ["unread", "missing", "missing"]
     assert [row["unread"] for row in read(tmp_path / "grades.csv")] == [
-        "effective_share why",
-        "",
-        "",
-    ]
+        "effective_share why", "", "",
+    ]  # fmt: skip
     assert "No answer was found" in (tmp_path / "feedback" / "bob.md").read_text("utf8")
     path = tmp_path / "written" / "written.csv"
     path.write_text("student,task,points,of,comment\nbob,why,1,3,It stood elsewhere.\n", "utf8")

@@ -16,13 +16,10 @@ SEED = 7
 NUMBER = re.compile(r"(?<![\w.])[-−]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 # What may be said: how many tests, where an entry stands, shapes, and how many parts there are.
 ALLOWED = (
-    r"^\d+ of \d+ (tests|parts) .*",
-    r"^[\w ]*at [\[(][^:]*:",
-    r"(differs|is not finite) at [^:]*:",
-    r"expected (an array of shape |weights of shape )?\(.*\)",
-    r"expected (an? \w+ of )?\d+$",
+    r"^\d+ of \d+ (tests|parts) .*", r"^[\w ]*at [\[(][^:]*:", r"(differs|is not finite) at [^:]*:",
+    r"expected (an array of shape |weights of shape )?\(.*\)", r"expected (an? \w+ of )?\d+$",
     r"^raised .*",  # the student's own message
-)
+)  # fmt: skip
 
 
 def numbers(value) -> set[float]:
@@ -101,22 +98,20 @@ def test_no_report_holds_an_expected_value(chapter):
 @pytest.mark.parametrize(
     ("got", "expected", "says"),
     [
-        (0.25, 0.75, "0.25 is not right"),
-        (True, False, "True is not right"),
+        (0.25, 0.75, "0.25 is not right"), (True, False, "True is not right"),
         ("ab", "cd", "the string 'ab' is not right"),
         ("ab", 0.5, "got the string 'ab', expected a number"),
         (np.zeros(3), np.zeros((3, 1)), "the shape is (3,), expected (3, 1)"),
         (np.array([1.0, 2.0]), np.array([1.0, 3.0]), "differs at 1: 2 is not right"),
         (np.array([1.0, np.nan]), np.array([1.0, 3.0]), "is not finite at 1: nan is not right"),
-        ([1, 2], [1, 2, 7], "has 2 parts, expected 3"),
-        ([1, 2], [1, 7], "at [1]: 2 is not right"),
+        ([1, 2], [1, 2, 7], "has 2 parts, expected 3"), ([1, 2], [1, 7], "at [1]: 2 is not right"),
         ({"a": 1}, {"a": 1, "tea": 7}, "a key is missing"),
         (np.array(["a"]), np.array(["secret"]), "at 0: “a” is not right"),
         (np.array([1.0]), np.array(["secret"]), "the entries are float64, expected strings"),
         (None, 7, "got None, expected a number"),
         (np.eye(2) / 2, np.full((2, 2), 7.0), "not right\ngot  [0.5 0. ]\n     [0.  0.5]"),
     ],
-)
+)  # fmt: skip
 def test_a_difference_that_is_not_revealed(got, expected, says):
     said = difference(got, expected, reveal=False)
     assert says in said

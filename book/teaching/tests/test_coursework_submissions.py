@@ -38,12 +38,10 @@ NAMES = {
     f"Ana López{MOODLE}/week1.ipynb": ("Ana López_1234567", "week1.ipynb", None),
     f"Ana López{MOODLE}week1.ipynb": ("Ana López_1234567", "week1.ipynb", None),
     # A file may be named after somebody else: in a folder it stays with who handed it in.
-    f"eve/{ANOTHERS}": ("eve", ANOTHERS, None),
-    "ana/week1.ipynb": ("ana", "week1.ipynb", None),
-    "ana/work/week1.ipynb": ("ana", "week1.ipynb", None),
-    "ana.ipynb": ("ana", "ana.ipynb", None),
+    f"eve/{ANOTHERS}": ("eve", ANOTHERS, None), "ana/week1.ipynb": ("ana", "week1.ipynb", None),
+    "ana/work/week1.ipynb": ("ana", "week1.ipynb", None), "ana.ipynb": ("ana", "ana.ipynb", None),
     "unrolled-answers.json": ("unrolled-answers", "unrolled-answers.json", None),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -67,12 +65,10 @@ def test_one_student_s_folder_alone_is_not_taken_for_the_class(tmp_path):
 def test_of_several_attempts_the_last_counts_and_it_is_said(tmp_path):
     """By Canvas's number; of two members of one name, the later one."""
     path = archive(
-        tmp_path / "all.zip",
-        ("li_55_903_week1-1.ipynb", b"second"),
-        ("li_LATE_55_907_week1-2.ipynb", b"third"),
-        ("li_55_901_week1.ipynb", b"first"),
+        tmp_path / "all.zip", ("li_55_903_week1-1.ipynb", b"second"),
+        ("li_LATE_55_907_week1-2.ipynb", b"third"), ("li_55_901_week1.ipynb", b"first"),
         ("li_55_902_other.py", b"other"),
-    )
+    )  # fmt: skip
     (found,) = collect(path)
     assert found.files == (("other.py", b"other"), ("week1-2.ipynb", b"third"))
     assert found.late is True
@@ -110,15 +106,12 @@ def test_a_hostile_member_is_a_problem_of_its_student_alone(tmp_path, kind):
 
 IMPOSTORS = {  # what lies beside another file of the platform, and whose it is
     "Canvas, like Moodle": (
-        "li_55_901_w.py",
-        "eve_66_902_ana_11_assignsubmission_file_w.py",
-        "eve_66",
+        "li_55_901_w.py", "eve_66_902_ana_11_assignsubmission_file_w.py", "eve_66",
     ),
     "Canvas, like Canvas": ("li_55_901_w.py", "eve_66_902_ana_11_903_w.py", "eve_66"),
     "Moodle, like Moodle": (
         "Li_55_assignsubmission_file_w.py",
-        "Eve_66_assignsubmission_file_Ana_11_assignsubmission_file_w.py",
-        "nobody",
+        "Eve_66_assignsubmission_file_Ana_11_assignsubmission_file_w.py", "nobody",
     ),
     "Moodle, a name like Moodle": (
         "Li_55_assignsubmission_file_/w.py",
@@ -126,17 +119,14 @@ IMPOSTORS = {  # what lies beside another file of the platform, and whose it is
         "Ana_11_assignsubmission_file_ _66",
     ),
     "Moodle, like Canvas": (
-        "Li_55_assignsubmission_file_w.py",
-        "ana_11_66_assignsubmission_file_w.py",
-        "ana_11_66",
+        "Li_55_assignsubmission_file_w.py", "ana_11_66_assignsubmission_file_w.py", "ana_11_66",
     ),
     "Moodle, in folders": (
         "Li_55_assignsubmission_file_/w.py",
-        "Eve_66_assignsubmission_file_/Ana_11_assignsubmission_file_w.py",
-        "Eve_66",
+        "Eve_66_assignsubmission_file_/Ana_11_assignsubmission_file_w.py", "Eve_66",
     ),
     "either, alone": ("eve_66_902_ana_11_assignsubmission_file_w.py", "", "nobody"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", IMPOSTORS)

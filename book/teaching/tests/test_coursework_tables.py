@@ -52,19 +52,8 @@ COMPUTED = [
     "-A1", " =1", "ana;+A1",
 ]  # fmt: skip
 KEPT = [
-    "-12",
-    "+49 123",
-    "@alice",
-    "a@b.edu",
-    "a-b",
-    "x=1",
-    "-",
-    "1,5",
-    "",
-    "a; b",
-    "+ana",
-    "Ana L",
-]
+    "-12", "+49 123", "@alice", "a@b.edu", "a-b", "x=1", "-", "1,5", "", "a; b", "+ana", "Ana L",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", COMPUTED + KEPT)

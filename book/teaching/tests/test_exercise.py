@@ -46,12 +46,10 @@ SAME = [
         (np.array([1 / 3, 2e3 / 3], "f2"), np.array([1 / 3, 2e3 / 3]), "digits of float16 only"),
         ([[1.0], [1.0, 2.0]], np.ones(2), "got a list of 2, expected an array of shape (2,)"),
         (np.ones((2, 3)), [np.ones(3), np.zeros(3)], "at [1]: differs most at 0: got 1"),
-        ([1], [1, 2], "has 1 part, expected 2"),
-        (5, {"a": 1}, "expected a dict"),
+        ([1], [1, 2], "has 1 part, expected 2"), (5, {"a": 1}, "expected a dict"),
         ({"a": [1, 2]}, {"a": [1, 3]}, "at ['a'][1]: got 2, expected 3"),
         ({"hya": 1}, {"hay": 1}, "the key 'hay' is missing; the key 'hya' does not belong"),
-        (math.inf, 1.0, "is not finite: got inf"),
-        (True, 1, "got True, expected the number 1"),
+        (math.inf, 1.0, "is not finite: got inf"), (True, 1, "got True, expected the number 1"),
         (1, True, "got the number 1, expected True"),
         ("4/11", Fraction(4, 11), "got the string '4/11', expected the number 4/11"),
         ("cat", "hat", "got the string 'cat', expected the string 'hat'"),
@@ -64,7 +62,7 @@ SAME = [
         (9e-10, -9e-10, "got 9e-10, expected -9e-10"),
         *((got, expected, "nothing") for got, expected in SAME),
     ],
-)
+)  # fmt: skip
 def test_the_sentence_names_what_is_wrong_and_forms_of_the_same_value_agree(got, expected, says):
     assert says in (difference(got, expected) or "nothing")
 
@@ -81,10 +79,8 @@ def test_the_sentence_names_what_is_wrong_and_forms_of_the_same_value_agree(got,
           for typed in ("1/0", "4:11", "1e999999999", "4/11/2", "")],
         ("1/1000", 0.001, 5e-3, None),
         ("1/10000", 0.001, 5e-3, "1/10000 is not right"),  # a small number is not near to another
-        (0.24, 0.25, 5e-3, "0.24 is not right"),
-        (0.004, 0.0, 5e-3, None),
-        (1, 0.0, 5e-3, "1 is not right"),
-        (1e-11, 1e-8, 5e-3, "1e-11 is not right"),
+        (0.24, 0.25, 5e-3, "0.24 is not right"), (0.004, 0.0, 5e-3, None),
+        (1, 0.0, 5e-3, "1 is not right"), (1e-11, 1e-8, 5e-3, "1e-11 is not right"),
         ("256.0", 256, 5e-3, None),
         ("257", 256, 5e-3, "257 is not right"),  # a count is exact
         (math.inf, 2 / 3, 1e-6, "is not finite: inf is not right"),
@@ -104,10 +100,8 @@ def test_by_hand_a_number_may_be_typed_and_is_not_revealed(got, expected, tolera
 def test_small_arrays_are_printed_whole_and_side_by_side():
     said = difference(np.array([[1.0, 2.0], [0.0, 0.05]]), np.array([[1.0, 2.0], [0.0, 0.44]]))
     assert said.splitlines()[1:] == [
-        "got          expected",
-        "[1.   2.  ]  [1.   2.  ]",
-        "[0.   0.05]  [0.   0.44]",
-    ]
+        "got          expected", "[1.   2.  ]  [1.   2.  ]", "[0.   0.05]  [0.   0.44]",
+    ]  # fmt: skip
     rows = ["got       [3 6]", "expected  [2 4]"]
     said = difference(np.array([3, 6]), np.array([2, 4]), at="totals")
     assert said.splitlines() == ["totals: differs most at 1: got 6, expected 4", *rows]

@@ -14,13 +14,7 @@ from torch import nn
 from torch.testing import assert_close
 from unrolled.data import corpora
 from unrolled.data.tokens import CharTokenizer
-from unrolled_book.experiments import (
-    c20_authors,
-    c20_copy,
-    c20_equal_tokens,
-    c20_longer,
-    record,
-)
+from unrolled_book.experiments import c20_authors, c20_copy, c20_equal_tokens, c20_longer, record
 from unrolled_book.experiments._climb import climb
 from unrolled_book.experiments.c20_authors import Classifier, Passages
 

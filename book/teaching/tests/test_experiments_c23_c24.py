@@ -135,12 +135,10 @@ def test_bytes_flops_and_operations_of_two_products_are_counted_by_hand():
         return layer, step
 
     assert steps.counted(make) == {
-        "parameters": 143,
-        "peak_bytes": 1024 + 512 + 512 + 512 + 1024,
-        "held_bytes": 1024 + 1024,
+        "parameters": 143, "peak_bytes": 1024 + 512 + 512 + 512 + 1024, "held_bytes": 1024 + 1024,
         "operations": 4,  # x and the gradient that comes in, and two products
         "flops": 2 * (2 * 7 * 11 * 13),
-    }
+    }  # fmt: skip
 
 
 def test_without_a_gpu_the_count_names_what_is_missing(monkeypatch):

@@ -63,13 +63,10 @@ def drawing(data: dict, frame: int) -> str:
 
 
 OPTIONS = {
-    "alt": "{word} to the power {power}",
-    "caption": "Powers of $x < 1$ fall.",
-    "start": {"power": 2.0, "word": "hay"},
-    "labels": {"power": ("power p", "{:.1f} units")},
-    "power": np.array([0.5, 2.0]),
-    "word": ["cow", "hay"],
-}
+    "alt": "{word} to the power {power}", "caption": "Powers of $x < 1$ fall.",
+    "start": {"power": 2.0, "word": "hay"}, "labels": {"power": ("power p", "{:.1f} units")},
+    "power": np.array([0.5, 2.0]), "word": ["cow", "hay"],
+}  # fmt: skip
 
 
 @cache

@@ -146,11 +146,9 @@ def test_importing_the_lower_floors_loads_no_drawing_and_no_notebook():
     heavy = ("matplotlib", "ipywidgets", "IPython")
     program = f"import sys, {modules}; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program],
-        capture_output=True,
-        encoding="utf8",
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, encoding="utf8",
         timeout=600,
-    )
+    )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
 
 

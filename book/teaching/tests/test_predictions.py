@@ -180,12 +180,10 @@ def test_a_class_is_counted_by_belief_and_judged_here(export, tmp_path):
     rows = list(csv.DictReader(io.StringIO(table)))
     found = [(r["prediction"], r["answer"], r["readers"], r["right"], r["belief"]) for r in rows]
     assert found == [
-        ("it", "above 1", "2", "no", WHY),
-        ("it", "0.2 to 0.5", "1", "yes", ""),
-        ("it", "else", "1", "no", ""),
-        ("which", "one", "2", "no", WHY),
+        ("it", "above 1", "2", "no", WHY), ("it", "0.2 to 0.5", "1", "yes", ""),
+        ("it", "else", "1", "no", ""), ("which", "one", "2", "no", WHY),
         ("which", "two $x$, or more", "1", "yes", ""),
-    ]
+    ]  # fmt: skip
     assert [line.rpartition("/")[2].partition(":")[0] for line in problems] == [
         "bad.json",
         "other.json",

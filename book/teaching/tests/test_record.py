@@ -1,7 +1,6 @@
 """Records and the models that ship with them come back as saved; nothing broken is written."""
 
 import json
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -66,21 +65,6 @@ def test_a_record_or_model_that_cannot_be_saved_leaves_the_old_one(tmp_path, mon
     with pytest.raises(OSError, match="the disk is full"):
         trained.save("kept", model(init_std=0.1), tmp_path)
     assert {file: file.read_bytes() for file in tmp_path.iterdir()} == files
-
-
-def test_who_reads_while_it_is_saved_never_sees_half_a_record(tmp_path):
-    def save(n: int) -> None:
-        record.save("busy", **GOOD | dict(config={"text": str(n) * 300_000}), folder=tmp_path)
-
-    save(0)
-    writer = threading.Thread(target=lambda: [save(n) for n in range(1, 8)])
-    writer.start()
-    n_read = 0
-    while writer.is_alive() or not n_read:
-        assert len(record.load("busy", tmp_path)["config"]["text"]) == 300_000
-        n_read += 1
-    writer.join()
-    assert record.load("busy", tmp_path)["config"]["text"][0] == "7"
 
 
 def test_a_damaged_file_is_named(tmp_path):

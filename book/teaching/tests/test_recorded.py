@@ -60,13 +60,10 @@ def climbs() -> list[tuple[Recipe, dict, dict]]:
     found = []
     for name, *recipes in (
         ("ladder_feedforward", ladder_feedforward.shaped(ladder_feedforward.RECIPE, shape)),
-        ("ladder_rnn", ladder_rnn.RECIPE),
-        ("ladder_lstm", ladder_lstm.RECIPE),
-        ("ladder_transformer", ladder_transformer.RECIPE),
-        ("c12_wide_search", ladder_lstm.RECIPE),
-        ("c20_equal_tokens", c20_equal_tokens.SHORT),
-        ("c20_longer", *c20_longer.RECIPES),
-    ):
+        ("ladder_rnn", ladder_rnn.RECIPE), ("ladder_lstm", ladder_lstm.RECIPE),
+        ("ladder_transformer", ladder_transformer.RECIPE), ("c12_wide_search", ladder_lstm.RECIPE),
+        ("c20_equal_tokens", c20_equal_tokens.SHORT), ("c20_longer", *c20_longer.RECIPES),
+    ):  # fmt: skip
         config, metrics = (record.load(name)[part] for part in ("config", "metrics"))
         for recipe, row in zip(recipes, metrics["rows"], strict=True):
             found.append((recipe, config.get(recipe.name, config), row))

@@ -153,20 +153,16 @@ UNREADABLE = "what the answer handed in cannot be read"
 
 def test_what_is_handed_in_is_outcomes_or_a_problem():
     for data, problem, values in [
-        (RIGHT * 2 + LAST, "", [1, 1]),
-        (RIGHT * 2, "", [1, 1]),
-        (RIGHT * 4 + LAST, UNREADABLE, None),
-        (b"", "the answer ended the process (exit)", None),
-        (LAST, UNREADABLE, None),
-        (b"[]\n" + RIGHT + LAST, UNREADABLE, None),
+        (RIGHT * 2 + LAST, "", [1, 1]), (RIGHT * 2, "", [1, 1]),
+        (RIGHT * 4 + LAST, UNREADABLE, None), (b"", "the answer ended the process (exit)", None),
+        (LAST, UNREADABLE, None), (b"[]\n" + RIGHT + LAST, UNREADABLE, None),
         (b'{"value": 1}\n' + LAST, UNREADABLE, None),
         (b'{"error": {}, "after": []}\n' + LAST, UNREADABLE, None),
         (
             b'{"stopped": "so\\u001b"}\n' + LAST,
-            "`f` is a thing of type “so ”, not a function or a class",
-            None,
+            "`f` is a thing of type “so ”, not a function or a class", None,
         ),
-    ]:
+    ]:  # fmt: skip
         result = read_result(data, asked(2), "", 0.0, 10.0)
         found = result.outcomes and [outcome["value"] for outcome in result.outcomes]
         assert (result.problem, found) == (problem, values), data
@@ -277,11 +273,9 @@ def test_the_unsafe_way_is_another_user_with_limits_and_without_our_environment(
     lib = str(Path(unrolled.__file__).parents[1])
     done = subprocess.run(
         [*view_of, sys.executable, "-c", UNSAFE],
-        env=os.environ | {"PYTHONPATH": lib, "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        encoding="utf8",
-        timeout=120,
-    )
+        env=os.environ | {"PYTHONPATH": lib, "PYTHONDONTWRITEBYTECODE": "1"}, capture_output=True,
+        encoding="utf8", timeout=120,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     inside, of_the_book, endless = map(json.loads, done.stdout.splitlines())
     assert inside == [65534 if os.geteuid() == 0 else os.getuid(), False]
@@ -304,14 +298,12 @@ def graded(sandbox: Sandbox, name: str, program: str, limits: Limits = LIMITS) -
     exercise, calls, planned = prepared(name)
     solution = f"import numpy as np\n{exercise.solution_source}"
     result = sandbox.run(
-        re.sub(r"(?m)^SOLUTION$", lambda _: solution, program),
-        exercise.name,
-        [encode(call.args) for call in calls],
-        use_source=exercise.use_source,
+        re.sub(r"(?m)^SOLUTION$", lambda _: solution, program), exercise.name,
+        [encode(call.args) for call in calls], use_source=exercise.use_source,
         is_value=exercise.is_value,
         library=re.search(r"(?m)^(from|import) unrolled\b", exercise.imports) is not None,
         limits=limits,
-    )
+    )  # fmt: skip
     if result.outcomes is None:
         return result.problem
     report = mark(exercise, calls, result.outcomes, planned)

@@ -72,17 +72,14 @@ INNER, HALF = frozenset({1, 2}), Fraction(1, 2)
 
 def test_what_has_no_form_of_its_own_arrives_as_the_usual_one():
     for value, arrived in [
-        (np.float64(0.5), 0.5),
-        (np.bool_(True), True),
+        (np.float64(0.5), 0.5), (np.bool_(True), True),
         (np.longdouble(0.5), np.array(np.longdouble(0.5))),
         (np.array([1, 2], dtype=">i4"), np.array([1, 2], dtype="<i4")),
         ([sympy.Rational(2, 3), Decimal("0.25"), range(3)], [2 / 3, 0.25, [0, 1, 2]]),
-        (np.array([[HALF, 1], [0.5, HALF]]), [[HALF, 1], [0.5, HALF]]),
-        (INNER, {1, 2}),
-        ({INNER, frozenset()}, {INNER, frozenset()}),
-        ({(INNER, 3): 4}, {(INNER, 3): 4}),
+        (np.array([[HALF, 1], [0.5, HALF]]), [[HALF, 1], [0.5, HALF]]), (INNER, {1, 2}),
+        ({INNER, frozenset()}, {INNER, frozenset()}), ({(INNER, 3): 4}, {(INNER, 3): 4}),
         (np.zeros((2, 0, 5)), np.zeros((2, 0, 5))),
-    ]:
+    ]:  # fmt: skip
         assert same(decode(encode(value)), arrived), value
 
 
@@ -117,23 +114,17 @@ ENDLESS.append({"again": ENDLESS})
 
 def test_what_cannot_cross_arrives_as_its_name():
     for value, name in [
-        ((i for i in range(3)), "generator"),
-        (np.array([object()]), "array of dtype object"),
-        (Unknown("A"), "A"),
-        (Stubborn(), "Stubborn"),
-        (Stubborn, "type"),
-        (sympy.Symbol("x"), "Symbol"),
-        (1j, "complex"),
-        (ENDLESS, "list without an end"),
-        (nested(None, 60), "list without an end"),
-        (10**5000, "number with thousands of digits"),
+        ((i for i in range(3)), "generator"), (np.array([object()]), "array of dtype object"),
+        (Unknown("A"), "A"), (Stubborn(), "Stubborn"), (Stubborn, "type"),
+        (sympy.Symbol("x"), "Symbol"), (1j, "complex"), (ENDLESS, "list without an end"),
+        (nested(None, 60), "list without an end"), (10**5000, "number with thousands of digits"),
         (Fraction(1, 10**5000), "number with thousands of digits"),
         (np.zeros(2**27, np.uint8), "array of shape (134217728,)"),
         (["x" * 10**7] + [0] * 1000, "list of too many characters"),
         ("\ud800", "text with half a character"),
         (np.array(["a", "\ud800"]), "array of text with half a character"),
         (np.array(["\ud800"]).astype(">U1"), "array of text with half a character"),
-    ]:
+    ]:  # fmt: skip
         assert decode(json.loads(json.dumps(encode(value)))) == Unknown(name)
 
 

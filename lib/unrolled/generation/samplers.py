@@ -80,7 +80,6 @@ class Sampling:
         return torch.multinomial(probs, 1, generator=rng)[:, 0].to(logits.device)
 
 
-@checked
 def divide_by_temperature(logits: Tensor, temperature: float) -> Tensor:
     """(logits − the largest) / temperature, which no small temperature makes overflow."""
     check_floats(logits=logits)
@@ -88,7 +87,6 @@ def divide_by_temperature(logits: Tensor, temperature: float) -> Tensor:
     return (logits - logits.amax(-1, keepdim=True)) / temperature
 
 
-@checked
 def top_k_filter(logits: Tensor, top_k: int) -> Tensor:
     """logits (…, V) with −∞ for all but the top_k largest.
 
@@ -104,7 +102,6 @@ def top_k_filter(logits: Tensor, top_k: int) -> Tensor:
     return logits.masked_fill(~keep, -torch.inf)
 
 
-@checked
 def top_p_filter(logits: Tensor, top_p: float) -> Tensor:
     """logits (…, V) with −∞ for all but the nucleus, the smallest number of likeliest tokens whose
     probabilities add up to top_p or more.
@@ -121,7 +118,6 @@ def top_p_filter(logits: Tensor, top_p: float) -> Tensor:
     return _keep_mass(logits, -logits, top_p)
 
 
-@checked
 def min_p_filter(logits: Tensor, min_p: float) -> Tensor:
     """logits (…, V) with −∞ for tokens less likely than min_p times the likeliest.
 
@@ -133,7 +129,6 @@ def min_p_filter(logits: Tensor, min_p: float) -> Tensor:
     return logits.masked_fill(probs < mark * (1 - _rounding(probs)), -torch.inf)
 
 
-@checked
 def typical_filter(logits: Tensor, typical_p: float) -> Tensor:
     """logits (…, V) with −∞ for all but the typical set: the tokens whose surprisal −ln p is
     nearest to the entropy, the smallest number of them with a probability of typical_p or more.
@@ -176,7 +171,6 @@ def penalise_counts(
     return logits - presence * (counts > 0).to(logits.dtype) - frequency * counts.to(logits.dtype)
 
 
-@checked
 def no_repeat_ngram_filter(logits: Tensor, tokens: Tensor, size: int) -> Tensor:
     """logits (B, V) with −∞ for each token after which the last `size` tokens of a text would stand
     in its tokens (B, T) a second time. Source: Paulus, Xiong & Socher (2018).
@@ -202,7 +196,6 @@ def suppress(logits: Tensor, ids: Collection[int]) -> Tensor:
     return _left(logits.index_fill(-1, gone, -torch.inf))
 
 
-@checked
 def token_counts(tokens: Tensor, vocab_size: int, mask: Tensor | None = None) -> Tensor:
     """(B, V), int64: how often each token stands in tokens (B, T), where mask (B, T) is True."""
     check_ids("tokens", tokens, whole("vocab_size", vocab_size), 2), check_mask("mask", mask)

@@ -8,6 +8,7 @@ Chapter 21 shows that a better search may find a worse text: what is likeliest o
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
 from collections.abc import Collection
 from typing import NamedTuple
@@ -171,13 +172,13 @@ def exact_mode(
     """
     if len(check_prompts(prompt)) != 1:
         raise ValueError(f"prompt must be one, (1, T), got {tuple(prompt.shape)}")
-    T, stops = prompt.shape[1], stop_ids(stop)
+    T, stops, max_reads = prompt.shape[1], stop_ids(stop), whole("max_reads", max_reads)
     reader = Reader(model, cache=cache, source=source, source_mask=source_mask)
     if reader.limit is not None and T + whole("n_new", n_new) - 1 > reader.limit:
         raise ValueError(f"{T} + {n_new} tokens do not fit into the context of {reader.limit}")
     beginnings, best = [(0.0, ())], math.inf  # nats and new tokens; nats of the best whole text
     with in_mode(model, training=False), torch.inference_mode():
-        for n_reads in range(whole("max_reads", max_reads) + 1):
+        for n_reads in itertools.count():
             nats, new = heapq.heappop(beginnings)
             if new and (new[-1] in stops or len(new) == n_new):
                 break

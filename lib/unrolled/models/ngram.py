@@ -69,7 +69,7 @@ class NGram:
             below = smoothing == "kneser-ney" and k < order - 1
             c = level.continuation_counts if below else level.counts
             context, n_contexts = level.ngrams // self.vocab_size, len(level.contexts)
-            context = context.astype(np.intp, copy=False)  # of 32 bits in a web page
+            context = np.asarray(context, dtype=np.intp)  # of 32 bits in a web page
             total = np.bincount(context, c, n_contexts)
             freed = np.zeros(len(c))
             if self.interpolates:
@@ -87,7 +87,6 @@ class NGram:
             self._gamma.append(np.append(extra / total, 0.0 if smoothing == "mle" else 1.0))
 
     @classmethod
-    @checked
     def fit(
         cls,
         sequences: Sequences,
@@ -106,7 +105,7 @@ class NGram:
     @property
     def n_parameters(self) -> int:
         """Numbers the model stores: one per n-gram and one per context, of every length."""
-        return sum(len(a) + len(g) - 2 for a, g in zip(self._alpha, self._gamma, strict=True))
+        return sum(len(x) - 1 for x in (*self._alpha, *self._gamma))
 
     @checked
     def log_probs(self, contexts: np.ndarray, targets: np.ndarray | None = None) -> np.ndarray:
@@ -227,7 +226,7 @@ def estimated_discounts(counts: np.ndarray, modified: bool) -> tuple[float, floa
     each order but the highest into n₁ … n₄ with its raw count; we do not copy that.
     """
     counts = as_ids(counts, 0, LARGEST, "counts", 1)
-    n = np.bincount(np.minimum(counts, 5).astype(np.intp, copy=False), minlength=6)
+    n = np.bincount(np.asarray(np.minimum(counts, 5), dtype=np.intp), minlength=6)
     y = n[1] / max(n[1] + 2 * n[2], 1)
     if not modified:
         return (y,) * 3 if n[1:3].all() else (0.5,) * 3

@@ -129,7 +129,7 @@ class NGramCounts:
         Returns three arrays of one length: which of the N, the token that follows, the n-gram.
         """
         start, stop = self._starts[k][rows], self._starts[k][rows + 1]
-        n = np.where(rows >= 0, stop - start, 0).astype(np.intp, copy=False)
+        n = np.asarray(np.where(rows >= 0, stop - start, 0), dtype=np.intp)
         ngrams = _numbers(n.sum()) + np.repeat(start - np.cumsum(n) + n, n)
         tokens = self.levels[k].ngrams[ngrams] % self.vocab_size
         return np.repeat(_numbers(len(rows)), n), tokens, ngrams
@@ -160,6 +160,10 @@ class NGramCounts:
 
 def _numbers(n: int) -> np.ndarray:
     return np.arange(n, dtype=np.int64)
+
+
+def _int64(values: np.ndarray) -> np.ndarray:
+    return np.asarray(values, dtype=np.int64)
 
 
 def _find(keys: np.ndarray, queries: np.ndarray) -> np.ndarray:
@@ -208,15 +212,15 @@ def _number(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         ordered = np.flatnonzero(table)
         rank = np.empty(len(table), dtype=np.int64)
         rank[ordered] = _numbers(len(ordered))
-        return ordered.astype(np.int64, copy=False), rank[keys], table[ordered].astype(np.int64)
+        return _int64(ordered), rank[keys], _int64(table[ordered])
     bits = n.bit_length()
     if not n or int(keys.max()) >> (63 - bits):
         ordered, which, counts = np.unique(keys, return_inverse=True, return_counts=True)
-        return ordered, which.astype(np.int64, copy=False), counts.astype(np.int64, copy=False)
+        return ordered, _int64(which), _int64(counts)
     packed = np.sort(keys << bits | _numbers(n))
     ordered, position = packed >> bits, packed & ((1 << bits) - 1)
     first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
     counts = np.diff(first, append=n)
     which = np.empty(n, dtype=np.int64)
     which[position] = np.repeat(_numbers(len(first)), counts)
-    return ordered[first], which, counts.astype(np.int64, copy=False)
+    return ordered[first], which, _int64(counts)

@@ -37,7 +37,6 @@ def sinusoidal(positions: int | Tensor, d_model: int, *, base: float = 10_000.0)
     return pairs.to(positions.device, torch.get_default_dtype())
 
 
-@checked
 def alibi_slopes(n_heads: int) -> Tensor:
     """(H,): the slope of each head, 2^(−8/H), 2^(−16/H), …, 2^(−8) where H is a power of two.
 

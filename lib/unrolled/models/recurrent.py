@@ -219,7 +219,6 @@ def _map(f, *states: State) -> State:
     return f(*states)
 
 
-@checked
 def keras_gru_weights(
     kernel: Tensor, recurrent_kernel: Tensor, bias: Tensor
 ) -> tuple[dict[str, Tensor], bool]:

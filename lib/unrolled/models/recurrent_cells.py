@@ -203,7 +203,6 @@ class LSTMCell(Cell):
     gates = ("i", "f", "g", "o")
     n_states = 2
 
-    @checked
     def __init__(self, input_size: int, hidden_size: int, forget_bias: float | None = None):
         super().__init__(input_size, hidden_size)
         if forget_bias is not None:

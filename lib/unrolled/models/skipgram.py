@@ -31,7 +31,6 @@ class SkipGram(nn.Module):
     first loss is exactly (1 + k) ln 2.
     """
 
-    @checked
     def __init__(self, vocab_size: int, d: int) -> None:
         super().__init__()
         V, d = whole("vocab_size", vocab_size), whole("d", d)

@@ -13,7 +13,6 @@ import math
 from unrolled.validate import checked, real, whole
 
 
-@checked
 def constant(step: int, n_steps: int, *, warmup_steps: int = 0) -> float:
     """min(1, (step + 1) / warmup_steps): a warm-up, then 1.
 

@@ -110,7 +110,6 @@ class FitConfig:
                 raise ValueError(f"{message}, in {self}")
         self.factor(0)  # raises for impossible warmup_steps or min_lr_ratio
 
-    @checked
     def factor(self, step: int) -> float:
         """What the learning rate is multiplied by at `step`, counted from 0."""
         if not isinstance(self.schedule, str):
