@@ -323,6 +323,7 @@ def stepped(x, state):
             ("True up to", (), {"mask": LEFT}),
             ("True up to", (), {"mask": ~ALL}))),
         (r"\(B, T, 3\), none of them 0, got \(7, 11, 2\)", lambda: Recurrent(D, H)(X[..., :2])),
+        (r"\(B, T, 3\), none of them 0, got \(7, 3\)", lambda: Recurrent(D, H)(X[:, 0])),
         ("float32, the parameters torch.float64", lambda: Recurrent(D, H)(X.float())),
         ("tanh", lambda: Recurrent(D, H, "elman", nonlinearity="sigmoid")),
         ("between layers", lambda: Recurrent(D, H, dropout=0.1)),
