@@ -1,4 +1,4 @@
-r"""Two sizes of patches (paper)
+r"""Two sizes of patches
 
 A Vision Transformer reads pictures of 224 × 224 pixels with three channels. Its vectors have
 D = 768 numbers. Once its patches have 32 × 32 pixels, once 16 × 16. A class token stands in front.
