@@ -111,3 +111,9 @@ def test_the_command_writes_a_page_on_which_no_answer_is_markup(tmp_path, capsys
     assert "<mark>reversed</mark>" in text
     assert "ada and bob" in text
     assert "No pair shares much" in page("A course", [])
+
+
+def test_marks_stand_at_their_words_behind_ends_of_lines_that_python_does_not_count(syllabus):
+    odd = OWN.replace("# walks", "# \f\u2028\x85 walks")
+    pairs = similar(syllabus, syllabus.weeks[0], handed(ada=odd, bob=OWN))
+    assert page("A course", pairs).count("<mark>popitem</mark>") == 2

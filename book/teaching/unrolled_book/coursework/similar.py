@@ -121,7 +121,7 @@ def _pairs(title: str, given: str, answers: list[Answer]) -> Iterator[Pair]:
 def _of_code(text: str) -> tuple[Token, ...]:
     """The tokens of a program; those of its words where it is none."""
     begins = [0]
-    for line in text.splitlines(keepends=True):
+    for line in io.StringIO(text):  # as tokenize counts lines
         begins.append(begins[-1] + len(line))
     found: list[Token] = []
     try:
