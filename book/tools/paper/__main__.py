@@ -71,7 +71,8 @@ FIT = """() => {
     const {left, right} = ends(svg), shift = Math.max(0, left) - Math.max(0, right);
     return shift ? {position: "relative", left: shift + "px"} : {};
   });
-  return [...document.querySelectorAll(".p-page *")].filter(e => !e.closest(".katex-mathml")
+  return [...document.querySelectorAll(".p-page *")].filter(e =>
+    !e.closest(".katex-mathml, .vlist-t")  // a subscript reaches past the edge with an empty box
     && !e.matches("svg *") && e.getBoundingClientRect().right > article(e).right + 2).map(e =>
       e.closest(".p-page").id + ": " + e.outerHTML.slice(0, 100).replace(/\\s+/g, " "));
 }"""
