@@ -26,6 +26,7 @@ from unrolled_book.experiments import (
     c18_depth,
     c19_translation,
     c20_authors,
+    c20_learning,
     c21_writing,
     c22_times,
     c23_precision,
@@ -127,6 +128,11 @@ RUNS = {
         dict(n_labelled=(2, 6), seeds=(0, 1, 2), lrs=(1e-3, 1e-2), n_steps=2, n_test=20),
         {"trained.load": lambda name: tiny(vocab_size=N_CHARACTERS, context_length=101)},
         "rows", "n_labelled kind", each((2, 6), (*c20_authors.KINDS, c20_authors.COUNTING))),
+    "c20_learning": (
+        dict(settings=c20_learning.Settings(d_model=8, n_layers=1, n_heads=2, context_length=16,
+                                            warmup_steps=1, n_steps=2, eval_every=1),
+             looks=(0, 2), seeds=(0, 3), n_written=40), {},
+        "rows", "model", [*4 * [("GPT",)], ("3-gram",), ("Shakespeare",)]),
     "c21_writing": (
         dict(seeds=(0, 3), n_texts=2),
         {"trained.load": lambda name: tiny(vocab_size=N_CHARACTERS, context_length=160)},

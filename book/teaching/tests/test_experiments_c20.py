@@ -14,7 +14,14 @@ from torch import nn
 from torch.testing import assert_close
 from unrolled.data import corpora
 from unrolled.data.tokens import CharTokenizer
-from unrolled_book.experiments import c20_authors, c20_copy, c20_equal_tokens, c20_longer, record
+from unrolled_book.experiments import (
+    c20_authors,
+    c20_copy,
+    c20_equal_tokens,
+    c20_learning,
+    c20_longer,
+    record,
+)
 from unrolled_book.experiments._climb import climb
 from unrolled_book.experiments.c20_authors import Classifier, Passages
 
@@ -131,3 +138,37 @@ def test_the_longer_ones_can_be_recorded_side_by_side(short_texts, monkeypatch, 
     assert [config["search"] for config in result["config"].values()] == [[], []]
     curve = [(p["model"], p["seed"], p["step"]) for p in result["curve"]]
     assert curve == [(name, seed, step) for name in "ab" for seed in (3, 5) for step in (1, 2)]
+
+
+def test_a_text_is_described_by_its_known_words_and_the_form_of_its_words_and_lines():
+    text = "A thing\n\nthat thing is\nnot whole"
+    found = c20_learning.described(text, {"thing", "is"})
+    assert found["known"] == 3 / 5  # the first and last word may be cut off
+    assert found["line_length"] == (7 + 13) / 2
+    assert found["capitals"] == 1 / 2
+    assert found["word_length"] == (1 + 5 + 4 + 5 + 2 + 3 + 5) / 7
+    nothing = c20_learning.described("?!", {"thing"})
+    assert nothing == {"known": 0, "word_length": 0, "line_length": 2, "capitals": 0}
+
+
+def test_the_looks_are_at_the_steps_that_were_asked_for_and_only_the_first_seed_is_shown():
+    settings = c20_learning.Settings(
+        d_model=8, n_layers=1, n_heads=2, context_length=16, warmup_steps=1, n_steps=4, eval_every=2
+    )
+    found = c20_learning.run(settings=settings, looks=(0, 4), seeds=(3, 5), n_written=30)
+    rows = found["metrics"]["rows"]
+    assert [(row.get("seed"), row.get("step")) for row in rows[:4]] == [
+        (seed, step) for seed in (3, 5) for step in (0, 4)
+    ]
+    assert ["text" in row for row in rows] == [True, True, False, False, True, False]
+    assert [(point["seed"], point["step"]) for point in found["curve"]] == [
+        (seed, step) for seed in (3, 5) for step in (0, 2, 4)
+    ]
+    bits = {(point["seed"], point["step"]): point["bits"] for point in found["curve"]}
+    assert all(row["bits"] == bits[row["seed"], row["step"]] for row in rows[:4])
+
+
+def test_what_counting_writes_after_a_character_it_has_counted_there():
+    counted = c20_learning.NGram.fit(np.array([0, 1, 2, 0, 1, 2, 0]), 2, 3, "mle")
+    text = c20_learning.write(c20_learning.Counting(counted), 0, 6)
+    assert text.tolist() == [1, 2, 0, 1, 2, 0]

@@ -27,6 +27,7 @@ from unrolled_book.experiments import (
     c18_depth,
     c20_copy,
     c20_equal_tokens,
+    c20_learning,
     c20_longer,
     c21_mode,
     c21_writing,
@@ -201,6 +202,39 @@ def test_c20_the_first_point_of_a_copying_curve_comes_out_again(kind):
     with pytest.raises(Seen) as seen:
         c20_copy.train(kind, seed=0, look=look, **settings)
     assert seen.value.args[0]["bits"] == pytest.approx(wanted["bits"], abs=0.01)
+
+
+@pytest.mark.trains
+def test_c20_what_the_small_model_writes_before_and_after_its_first_steps_comes_out_again(
+    monkeypatch,
+):
+    class Seen(Exception):
+        pass
+
+    kept, measured, found = record.load("c20_learning"), c20_learning.described, []
+
+    def described(text: str, vocabulary: set[str]) -> dict:
+        found.append(measured(text, vocabulary))
+        if len(found) == 2:
+            raise Seen
+        return found[-1]
+
+    monkeypatch.setattr(c20_learning, "described", described)
+    with pytest.raises(Seen):
+        c20_learning.run()
+    for step, now in zip(kept["config"]["looks"][:2], found, strict=True):
+        row = row_of(kept["metrics"]["rows"], model="GPT", seed=0, step=step)
+        assert now["known"] == pytest.approx(row["known"], abs=0.1)
+        assert now["word_length"] == pytest.approx(row["word_length"], abs=0.7)
+
+
+def test_c20_the_settings_that_learn_to_write_are_the_recorded_ones():
+    kept, settings = record.load("c20_learning")["config"], c20_learning.Settings()
+    assert kept["settings"] == asdict(settings)
+    assert kept["fit"].items() <= settings.fit(0).to_dict().items()
+    vocab_size = Course.load(kept["corpus"]).vocab_size
+    assert size(settings.model(vocab_size, 0)) == kept["parameters"]
+    assert kept["looks"] == [*c20_learning.LOOKS]
 
 
 def test_c20_the_copier_that_ships_scores_as_the_recorded_seeds():
