@@ -87,11 +87,11 @@ RUNS = {
         dict(recipe=replace(c12_page.SMALLER, hidden_size=3, n_steps=2, batch_size=2), n_pages=2),
         {"CORPUS": "shakespeare-small"}, "pages", "", [(), ()]),
     "c13_seq2seq": (
-        dict(arms=(c13_seq2seq.Arm(name="a", attention=None, n_steps=1),
+        dict(arms=(c13_seq2seq.Arm(name="a", attention=None, n_steps=1, rate_of="none"),
                    c13_seq2seq.Arm(name="b", attention="dot", n_steps=2)), seeds=(0, 4)),
         {"PER_LENGTH": 2, "N_SWAPS": 3,
          "rates": lambda: [{"arm": name, "rates": [{"lr": 0.1, "wrong": 9}, {"lr": lr, "wrong": 8}]}
-                           for name, lr in (("without", 0.01), ("with", 0.02))]},
+                           for name, lr in (("none", 0.01), ("dot", 0.02))]},
         "runs", "arm n_steps seed", each("a", (1,), (0, 4)) + each("b", (2,), (0, 4))),
     "c16_heads": (
         dict(heads=(1, 2), questions=(1, 2), readouts=("hidden",), seeds=(3,), n_steps=2), {},

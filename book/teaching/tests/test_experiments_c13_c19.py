@@ -11,7 +11,10 @@ from unrolled_book.behaviour import BehaviourError, check_padding, check_permuta
 from unrolled_book.experiments import c13_seq2seq as c13
 from unrolled_book.experiments import c19_masked
 from unrolled_book.experiments import c19_translation as c19
+from unrolled_book.experiments._common import n_parameters
 from unrolled_book.tasks import number_words
+
+DOT = next(arm for arm in c13.ARMS if arm.name == "dot")
 
 
 def test_every_arm_is_measured_at_the_rate_of_its_kind():
@@ -39,14 +42,30 @@ def test_rates_are_searched_on_validation_numbers_with_the_arms_own_steps(monkey
 @pytest.mark.parametrize("arm", c13.ARMS, ids=lambda arm: arm.name)
 def test_every_arm_is_built_as_it_says(arm):
     model = c13.fresh(arm, 0)
-    assert (model.attention is None) == (arm.attention is None)
+    assert (model.attention is None) == (arm.attention in (None, "every step"))
     assert model.previous == (arm.query == "previous")
     assert model.encoder.n_directions == 1 + arm.bidirectional
-    if arm.attention == "equal weights":
-        source, mask, inputs, _ = c13.tensors([345, 67])
-        _, weights = model(source, inputs, mask, return_weights=True)
-        expected = mask / mask.sum(1, keepdim=True)
-        assert_close(weights, expected[:, None].expand_as(weights))
+    assert model.head.in_features == arm.hidden
+    assert arm.rate_of in {searched.name for searched in c13.SEARCHED}
+
+
+def test_the_vector_reaches_every_step_and_padding_and_a_cache_change_nothing():
+    source, mask, inputs, _ = c13.tensors([345, 67])
+    model = c13.fresh(c13.Arm(name="x", attention="every step"), 0)
+    expected, (_, state) = model(source, inputs, mask), model.encode(source, mask)
+    cache = model.new_cache()
+    steps = [model(source, x, mask, cache=cache) for x in inputs.split(1, dim=1)]
+    assert_close(torch.cat(steps, 1), expected)
+    vector = state[-1][:, None].expand(-1, inputs.shape[1], -1)
+    x = torch.cat([model.target_embedding(inputs), vector], -1)
+    assert_close(model.head(model.decoder(x, state)[0]), expected)
+    alone = c13.tensors([67])
+    assert_close(model(alone[0], alone[2], alone[1])[0], expected[1, : alone[2].shape[1]])
+
+
+def test_the_wider_pair_has_as_many_parameters_as_the_vector_at_every_step():
+    sizes = {arm.name: n_parameters(c13.fresh(arm, 0)) for arm in c13.ARMS}
+    assert sizes["wider"] == pytest.approx(sizes["every step"], rel=0.01)
 
 
 def test_words_count_with_the_end_mark_and_an_answer_only_as_a_whole(monkeypatch):
@@ -59,14 +78,14 @@ def test_words_count_with_the_end_mark_and_an_answer_only_as_a_whole(monkeypatch
         found = c13.words(lambda *_, said=said: one_hot(said, 40).float(), [345, 7])
         assert found == pytest.approx(100 * words / 8)
     monkeypatch.undo()
-    assert c13.exact(c13.fresh(c13.ARMS[2], 0), [345, 67]) == 0
+    assert c13.exact(c13.fresh(DOT, 0), [345, 67]) == 0
 
 
 def test_shuffling_the_rows_changes_nothing_for_weights_that_read_them(monkeypatch):
     numbers = [345_678, 23, 999_999]
     source, mask, inputs, _ = c13.tensors(numbers)
     monkeypatch.setattr(c13, "exact", lambda model, _: model(source, inputs, mask))
-    for name, moves in (("dot", False), ("equal weights", False), ("never looks", True)):
+    for name, moves in (("dot", False), ("never looks", True)):
         model = c13.fresh(c13.Arm(name=name, attention=name), 0)
         expected, encode = model(source, inputs, mask), model.encode
         change = (c13.shuffled(model, numbers) - expected).abs().amax((1, 2))
@@ -122,7 +141,7 @@ def test_arrows_of_a_model_that_points_right_late_and_nowhere(offset, points, la
 
 def test_weights_that_never_look_fail_the_check_and_the_others_pass():
     states, rows = torch.randn(2, 3, c13.HIDDEN), torch.randn(2, 5, c13.HIDDEN)
-    check_permutation(lambda h: c13.fresh(c13.ARMS[2], 0).attention(states, h)[1].mT, rows)
+    check_permutation(lambda h: c13.fresh(DOT, 0).attention(states, h)[1].mT, rows)
     fake = c13.PlaceAttention(c13.HIDDEN)
     with pytest.raises(BehaviourError, match="change places"):
         check_permutation(lambda h: fake(states, h)[1].mT, rows)

@@ -2,10 +2,11 @@
 
 German morphemes to English words, 2 to 12 digits; a batch holds numbers of one length. The arms
 with attention take fewer steps, since theirs take longer: `seconds` says what each run cost. One
-learning rate for the arms without attention and one for the others, each searched at full length on
-the validation numbers. Without attention there is also a longer training. The last arms answer
-questions of their own: an encoder with one direction, the state before the step as the query, equal
-weights, and weights that never look at the source. About a quarter of an hour on one core.
+learning rate for each kind, searched at full length on the validation numbers. Without attention
+the encoder's one vector enters the decoder at its first step or at every step; a wider pair has as
+many parameters as the latter, and there are longer trainings. The last arms answer questions of
+their own: an encoder with one direction, the state before the step as the query, and weights that
+never look at the source. About half an hour on one core.
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from unrolled.data.batches import IGNORE
 from unrolled.generation.generate import generate
-from unrolled.models.seq2seq import Seq2Seq
+from unrolled.models.recurrent import Recurrent
+from unrolled.models.recurrent_cells import hidden
+from unrolled.models.seq2seq import Seq2Seq, Seq2SeqCache
 
 from unrolled_book.experiments._common import best_lr, n_parameters, search, seeded
 from unrolled_book.tasks import number_words
 
 EMBEDDING, HIDDEN, BATCH_SIZE, MAX_NORM = 32, 64, 64, 1.0
+WIDER = 78  # a state with which the pair has as many parameters as "every step"
 LRS = 2.5e-3, 5e-3, 1e-2, 2e-2
 N_STEPS, LONGER, WITH_ATTENTION = 1_500, 4_500, 700
 DIGITS = tuple(range(3, number_words.MAX_DIGITS + 1))  # tested; of shorter ones there are few
@@ -44,11 +48,16 @@ class Arm:
     n_steps: int = WITH_ATTENTION
     bidirectional: bool = True
     query: str = "current"
+    hidden: int = HIDDEN
+    rate_of: str = "dot"  # whose learning rate it takes, of SEARCHED
 
 
 ARMS = (
-    Arm(name="none", attention=None, n_steps=N_STEPS),
-    Arm(name="none, longer", attention=None, n_steps=LONGER),
+    Arm(name="none", attention=None, n_steps=N_STEPS, rate_of="none"),
+    Arm(name="none, longer", attention=None, n_steps=LONGER, rate_of="none"),
+    Arm(name="wider", attention=None, n_steps=N_STEPS, hidden=WIDER, rate_of="wider"),
+    Arm(name="every step", attention="every step", n_steps=N_STEPS, rate_of="every step"),
+    Arm(name="every step, longer", attention="every step", n_steps=LONGER, rate_of="every step"),
     Arm(name="dot", attention="dot"),
     Arm(name="bilinear", attention="bilinear"),
     Arm(name="additive", attention="additive"),
@@ -56,23 +65,39 @@ ARMS = (
     Arm(name="additive, one direction", attention="additive", bidirectional=False),
     Arm(name="additive, asked before", attention="additive", query="previous"),
     Arm(name="never looks", attention="never looks"),
-    Arm(name="equal weights", attention="equal weights"),
 )
-SEARCHED = ARMS[0], ARMS[2]  # without and with attention
+SEARCHED = tuple(arm for arm in ARMS if arm.rate_of == arm.name)
+
+
+class EveryStep(Seq2Seq):
+    """The encoder's one vector is an input of every step of the decoder, besides its first state.
+
+    Cho et al. (2014), whose prediction reads the vector as well.
+    """
+
+    def __init__(self, *sizes: int, embedding_dim: int, hidden_size: int):
+        super().__init__(*sizes, embedding_dim=embedding_dim, hidden_size=hidden_size)
+        self.decoder = Recurrent(embedding_dim + hidden_size, hidden_size, "gru")
+
+    def _begin(self, source: Tensor, mask: Tensor | None) -> Seq2SeqCache:
+        _, state = self.encode(source, mask)
+        return Seq2SeqCache(state, hidden(state)[-1][:, None])  # a memory of one row, (B, 1, H)
+
+    def _run(self, x: Tensor, read: Seq2SeqCache) -> tuple[Tensor, None, Tensor]:
+        vector = read.memory.expand(-1, x.shape[1], -1)  # (B, T, H)
+        outputs, state = self.decoder(torch.cat([x, vector], -1), read.state)
+        return outputs, None, state
 
 
 class PlaceAttention(nn.Module):
     """An attention with a fault: the weights are made from the query alone, for LONGEST positions.
 
-    It has the arguments and results of `MemoryAttention`. With `equal` all weights are equal.
+    It has the arguments and results of `MemoryAttention`.
     """
 
-    def __init__(self, query_size: int, *, equal: bool = False):
+    def __init__(self, query_size: int):
         super().__init__()
         self.place, self.key = nn.Linear(query_size, LONGEST), nn.Identity()
-        if equal:
-            self.place.requires_grad_(False).weight.zero_()
-            self.place.bias.zero_()
 
     def forward(self, query: Tensor, memory: Tensor, mask: Tensor | None = None, *, keys=None):
         """(contexts (B, T, M), weights (B, T, S))."""
@@ -85,15 +110,18 @@ class PlaceAttention(nn.Module):
 
 def fresh(arm: Arm, seed: int) -> Seq2Seq:
     """An untrained translator; torch's generator is unchanged."""
-    sizes = [len(number_words.vocabulary(language)) for language in ("de", "en")]
-    fake = arm.attention in ("never looks", "equal weights")
+    vocabularies = [len(number_words.vocabulary(language)) for language in ("de", "en")]
+    sizes = {"embedding_dim": EMBEDDING, "hidden_size": arm.hidden}
+    fake = arm.attention == "never looks"
     with seeded(seed):
+        if arm.attention == "every step":
+            return EveryStep(*vocabularies, **sizes)
         model = Seq2Seq(
-            *sizes, embedding_dim=EMBEDDING, hidden_size=HIDDEN, query=arm.query,
-            attention="dot" if fake else arm.attention, bidirectional=arm.bidirectional,
+            *vocabularies, **sizes, attention="dot" if fake else arm.attention,
+            bidirectional=arm.bidirectional, query=arm.query,
         )  # fmt: skip
         if fake:
-            model.attention = PlaceAttention(HIDDEN, equal=arm.attention == "equal weights")
+            model.attention = PlaceAttention(HIDDEN)
     return model
 
 
@@ -230,7 +258,7 @@ def trained(arm: Arm, seed: int, lr: float) -> dict:
         {"number": n, "said": " ".join(number_words.decode(ids, "en"))}
         for n, ids in zip(shown, written(model, shown).tolist(), strict=True)
     ]
-    if arm.attention is None:
+    if model.attention is None:
         return row
     row["shuffled"] = round(shuffled(model, unseen(9)), 1)
     return row | {"arrows": {kind: arrows(model, swaps(kind)) for kind in KINDS}}
@@ -256,8 +284,8 @@ def rates(arms: Sequence[Arm] = SEARCHED) -> list[dict]:
 def run(arms: Sequence[Arm] = ARMS, seeds: Sequence[int] = (0, 1, 2)) -> dict:
     """metrics: "runs", a row for each arm and seed; "exact" has a percentage for each of DIGITS."""
     found = rates()
-    without, with_attention = (best_lr(row["rates"], "wrong") for row in found)
-    lrs = {arm.name: without if arm.attention is None else with_attention for arm in arms}
+    best = {row["arm"]: best_lr(row["rates"], "wrong") for row in found}
+    lrs = {arm.name: best[arm.rate_of] for arm in arms}
     rows = [trained(arm, seed, lrs[arm.name]) for arm in arms for seed in seeds]
     config = {
         "embedding": EMBEDDING, "hidden": HIDDEN, "batch_size": BATCH_SIZE, "max_norm": MAX_NORM,
