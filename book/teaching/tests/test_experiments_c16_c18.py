@@ -152,6 +152,7 @@ def test_every_seed_is_scored_at_every_length_reach_and_bin_of_positions():
     for row in result["metrics"]["rows"]:
         assert np.shape(row["bits"]) == np.shape(result["metrics"]["reach"]) == (2, 2)
         assert len(set(row["train_bits"])) == 2
+    assert np.shape(result["metrics"]["ring"]) == (2, 2)
     assert [p["position"] for p in result["curve"]] == 8 * [0, 16, 32]
     table = np.array(result["metrics"]["table"])
     assert np.diagonal(table) == pytest.approx(np.ones(16), abs=1e-3)
@@ -169,6 +170,9 @@ def test_a_key_beyond_the_reach_is_not_read():
     ours, changed = (c17.by_reach(model, t, (8, 9, 48)) for t in (texts, begin))
     assert [a == b for a, b in zip(ours, changed, strict=True)] == [True, False, False]
     assert ours[2] == pytest.approx(c17.losses(model, texts)[:, -32:].mean(), abs=1e-5)
+    near, far, none = c17.by_ring(model, texts, (32, 40, 48))  # the oldest key is 47 back
+    assert [near, none] == c17.by_reach(model, texts, (64, 32))
+    assert len({near, far, none}) == 3
 
 
 def test_the_same_tokens_are_scored_at_every_length_and_windows_end_with_a_target():

@@ -30,6 +30,7 @@ TRAIN_LENGTH = 64
 LENGTHS = (32, 64, 96, 128, 192, 256, 384)
 TOKENS = 1536  # in a batch: 24 windows of 64, or 4 of 384
 REACHES = (32, 64, 80, 96, 112, 128, 192)
+RINGS = (64, 96)
 SCORED = 32  # the last tokens of a window, which have the most context
 BIN = 16  # positions in one point of a curve
 
@@ -89,15 +90,26 @@ def by_length(model: TransformerLM, texts: np.ndarray, lengths: Sequence[int]) -
 
 
 @torch.no_grad()
+def bits_seeing(model: TransformerLM, texts: np.ndarray, seen: torch.Tensor) -> float:
+    """Bits for the last SCORED tokens where a query sees the keys of `seen` (T, T) alone."""
+    tokens = torch.from_numpy(texts)
+    logits = model(tokens[:, :-1], seen[None, None])[:, -SCORED:]
+    return float(bits(cross_entropy(logits, tokens[:, -SCORED:]).mean().item()))
+
+
 def by_reach(model: TransformerLM, texts: np.ndarray, reaches: Sequence[int]) -> list[float]:
-    """Bits for the last SCORED tokens when no query sees a key `reach` or more tokens back."""
-    tokens, behind = torch.from_numpy(texts), distances(texts.shape[1] - 1)
-    found = []
-    for reach in reaches:
-        logits = model(tokens[:, :-1], (behind < reach)[None, None])[:, -SCORED:]
-        loss = cross_entropy(logits, tokens[:, -SCORED:]).mean()
-        found.append(float(bits(loss.item())))
-    return found
+    """`bits_seeing` when no query sees a key `reach` or more tokens back."""
+    behind = distances(texts.shape[1] - 1)
+    return [bits_seeing(model, texts, behind < reach) for reach in reaches]
+
+
+def by_ring(model: TransformerLM, texts: np.ndarray, rings: Sequence[int]) -> list[float]:
+    """`bits_seeing` with 64 keys: the 32 nearest, and the 32 from `ring` tokens back on."""
+    behind = distances(texts.shape[1] - 1)
+    return [
+        bits_seeing(model, texts, (behind < 32) | (behind >= ring) & (behind < ring + 32))
+        for ring in rings
+    ]
 
 
 def by_position(model: TransformerLM, texts: np.ndarray) -> list[float]:
@@ -124,21 +136,22 @@ def run(
     lengths: Sequence[int] = LENGTHS,
     n_windows: int = 256,
     reaches: Sequence[int] = REACHES,
+    rings: Sequence[int] = RINGS,
 ) -> dict:
     """The fields of the record; all losses are in bits per character of the validation plays.
 
     metrics: `rows`, one for each scheme with `bits` (seeds, lengths), and a last one for the
     reference trained on the longest windows with as many tokens in a batch (None leaves it out);
-    `table`, the cosines of the first seed's learned rows; `reach`, what `by_reach` gives for each
-    seed of the reference scheme, in windows of max(reaches). curve: bits by position in the longest
-    windows.
+    `table`, the cosines of the first seed's learned rows; `reach` and `ring`, what `by_reach` and
+    `by_ring` give for each seed of the reference scheme, in windows of max(reaches). curve: bits by
+    position in the longest windows.
     """
     course, longest = Course.load(corpus), max(lengths)
     texts = windows(course.held_out["valid"][0], n_windows, longest)
     runs = [(scheme, scheme, train_length) for scheme in schemes]
     if reference is not None:
         runs.append((f"{reference}, trained at {longest}", reference, longest))
-    rows, curve, table, reach = [], [], None, []
+    rows, curve, table, reach, ring = [], [], None, [], []
     near = windows(course.held_out["valid"][0], n_windows, max(reaches))
     for name, scheme, length in runs:
         row = {"scheme": name, "train_length": length, "bits": [], "train_bits": []}
@@ -153,6 +166,7 @@ def run(
             ]
             if name == reference:
                 reach.append(by_reach(model, near, reaches))
+                ring.append(by_ring(model, near, rings))
             if scheme == "learned" and table is None:
                 table = cosines(model, train_length)
         row["parameters"] = n_parameters(model)
@@ -161,7 +175,7 @@ def run(
         "corpus": corpus, "sha256": corpora.load(corpus).sha256, "n_steps": n_steps,
         "train_length": train_length, "lengths": list(lengths), "n_windows": n_windows,
         "tokens": TOKENS, "scored": SCORED, "bin": BIN, "d_model": 64, "n_layers": 2, "n_heads": 4,
-        "lr": 6e-3, "reaches": list(reaches),
+        "lr": 6e-3, "reaches": list(reaches), "rings": list(rings),
     }  # fmt: skip
-    metrics = {"rows": rows, "table": table, "reach": reach}
+    metrics = {"rows": rows, "table": table, "reach": reach, "ring": ring}
     return {"config": config, "seeds": list(seeds), "curve": curve, "metrics": metrics}
