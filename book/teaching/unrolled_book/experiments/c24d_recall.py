@@ -112,11 +112,12 @@ def train(arm: str, *, lr: float, n_steps: int, seed: int) -> Recall:
 def search(lrs: Sequence[float], measure: Callable[[float], float]) -> list[dict]:
     """Errors by rate, sorted; half the lowest or twice the highest is added while it is best.
 
-    It ends where the best lies inside, or has no error at all.
+    It ends where a rate inside is as good as both ends.
     """
     found = _common.search(sorted(lrs), measure, "errors")
-    while (best := best_lr(found, "errors")) in (found[0]["lr"], found[-1]["lr"]):
-        if min(f["errors"] for f in found if f["errors"] is not None) == 0:
+    while (best := best_lr(found, "errors")) not in [f["lr"] for f in found[1:-1]]:
+        end = next(f["errors"] for f in found if f["lr"] == best)
+        if end in [f["errors"] for f in found[1:-1]]:
             break
         beyond = best / 2 if best == found[0]["lr"] else best * 2
         found += _common.search([beyond], measure, "errors")
