@@ -160,10 +160,10 @@ RUNS = {
         "rows", "targets", each(("base", *c24_instructions.TARGETS))),
     "c24_contamination": (
         dict(which=(2,), n_train=50_000), {}, "rows", "copy", each(c24_contamination.COPIES)),
-    "c24b_recall": (
-        dict(seeds=(0,), lrs=(1e-9, 5e-3), n_steps=3, search_steps=2, n_tables=3, pairs=(1, 2),
+    "c24d_recall": (
+        dict(seeds=(0,), lrs=(1e-9, 5e-3), n_steps=3, n_tables=3, pairs=(1, 2),
              arms=("attention", "fixed 8")), {}, "rows", "arm", each(("attention", "fixed 8"))),
-    "c24b_length": (
+    "c24d_length": (
         dict(seeds=(0,), lrs=(1e-9, 5e-3), n_steps=3, search_steps=2, n_texts=2, lengths=(64, 80),
              arms=("selective",)), {}, "rows", "arm", [("selective",)]),
     "c24b_digits": (

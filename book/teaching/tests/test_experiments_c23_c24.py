@@ -22,7 +22,7 @@ from unrolled_book.experiments import c24_contamination as contamination
 from unrolled_book.experiments import c24_countable as countable
 from unrolled_book.experiments import c24_instructions as instructions
 from unrolled_book.experiments import c24_lora as lora
-from unrolled_book.experiments import c24b_digits, c24b_experts, c24b_length, c24b_recall, record
+from unrolled_book.experiments import c24b_digits, c24b_experts, c24d_length, c24d_recall, record
 from unrolled_book.experiments._common import n_parameters
 from unrolled_book.experiments.ladder import CORPUS
 
@@ -263,12 +263,12 @@ def test_a_copy_is_found_by_windows_counted_by_hand_and_helps():
 
 
 def test_a_table_is_asked_for_each_of_its_names_once():
-    (names, rooms), targets = c24b_recall.tables(np.random.default_rng(0), 5, 3)
+    (names, rooms), targets = c24d_recall.tables(np.random.default_rng(0), 5, 3)
     for name, room, target in zip(names, rooms, targets, strict=True):
         table = dict(zip(name[:5].tolist(), room[:5].tolist(), strict=True))
         assert len(table) == 5
         assert (target[:5] == IGNORE).all()
-        assert (room[5:] == c24b_recall.N_ROOMS).all()
+        assert (room[5:] == c24d_recall.N_ROOMS).all()
         assert sorted(name[5:]) == sorted(name[:5])
         assert target[5:].tolist() == [table[n] for n in name[5:].tolist()]
 
@@ -277,39 +277,51 @@ def test_a_reader_that_looks_things_up_is_right_and_a_guess_is_not():
     def lookup(names, rooms):
         n = names.shape[1] // 2
         found = ((names[:, :, None] == names[:, None, :n]) * rooms[:, None, :n]).sum(-1)
-        return nn.functional.one_hot(found, c24b_recall.N_ROOMS)
+        return nn.functional.one_hot(found, c24d_recall.N_ROOMS)
 
-    assert c24b_recall.right(lookup, 8, 20) == 100
-    guess = c24b_recall.right(lambda names, _: torch.eye(10)[names * 0], 8, 200)
+    assert c24d_recall.right(lookup, 8, 20) == 100
+    guess = c24d_recall.right(lambda names, _: torch.eye(10)[names * 0], 8, 200)
     assert guess == pytest.approx(10, abs=3)
-    fixed, selective = (c24b_recall.build(f"{k} 8", 0).layer.x_proj for k in ("fixed", "state"))
-    x, y = torch.randn(2, 1, 3, c24b_recall.D_INNER)
+    fixed, selective = (c24d_recall.build(f"{k} 8", 0).layer.x_proj for k in ("fixed", "state"))
+    x, y = torch.randn(2, 1, 3, c24d_recall.D_INNER)
     assert torch.equal(fixed(x), fixed(y))
     assert not torch.allclose(selective(x), selective(y))
 
 
+@pytest.mark.parametrize(("errors", "expected"), [
+    ({1: 5, 2: 3, 4: 4}, [1, 2, 4]),
+    ({1: 5, 2: 4, 4: 3, 8: 2, 16: 6}, [1, 2, 4, 8, 16]),
+    ({1: 3, 2: 4, 4: 5, 0.5: 2, 0.25: 7}, [0.25, 0.5, 1, 2, 4]),
+    ({1: 0, 2: 0, 4: 5}, [1, 2, 4]),
+])  # fmt: skip
+def test_a_search_goes_on_while_the_best_rate_lies_at_an_end(errors, expected):
+    found = c24d_recall.search((1, 2, 4), errors.__getitem__)
+    assert [f["lr"] for f in found] == expected
+    assert {f["lr"]: f["errors"] for f in found} == errors
+
+
 def test_the_last_written_value_is_known_from_the_symbols():
-    symbols, last = c24b_length.texts(np.random.default_rng(0), 50, 4)
+    symbols, last = c24d_length.texts(np.random.default_rng(0), 50, 4)
     for row, answer in zip(symbols.tolist(), last.tolist(), strict=True):
         value = None
         for symbol, right in zip(row, answer, strict=True):
-            value = symbol if symbol < c24b_length.N_VALUES else value
+            value = symbol if symbol < c24d_length.N_VALUES else value
             assert right == value
-    assert 0.02 < (symbols[:, 1:] < c24b_length.N_VALUES).mean() < 0.15
+    assert 0.02 < (symbols[:, 1:] < c24d_length.N_VALUES).mean() < 0.15
 
 
 def test_errors_are_counted_at_the_last_positions_or_after_the_noise():
     def says_the_last(symbols):
         """Right at the last SCORED positions only where the symbol itself writes."""
-        return torch.eye(8)[symbols % c24b_length.N_VALUES]
+        return torch.eye(8)[symbols % c24d_length.N_VALUES]
 
     def remembers(symbols):
         return torch.eye(8)[symbols[:, :1].expand_as(symbols)]
 
-    found = c24b_length.errors(says_the_last, 128, 40)
+    found = c24d_length.errors(says_the_last, 128, 40)
     assert found == pytest.approx(100 * 3 / 4 * 15 / 16, abs=6)
-    assert c24b_length.errors_back(says_the_last, 30, 400) == pytest.approx(75, abs=8)
-    assert c24b_length.errors_back(remembers, 30, 50) == 0
+    assert c24d_length.errors_back(says_the_last, 30, 400) == pytest.approx(75, abs=8)
+    assert c24d_length.errors_back(remembers, 30, 50) == 0
 
 
 def test_blocks_stay_together_and_folds_and_arms_are_of_nearly_one_size():
@@ -355,8 +367,8 @@ def test_a_token_meets_as_many_weights_as_in_the_narrow_dense_layer():
 
 
 def test_a_search_of_the_record_comes_out_again():
-    config = record.load("c24b_length")["config"]
+    config = record.load("c24d_length")["config"]
     tried = {row["lr"]: row["errors"] for row in config["search"]["selective"]}
-    model = c24b_length.train("selective", lr=2e-2, n_steps=config["search_steps"], seed=100)
-    found = c24b_length.errors(model, config["train_length"], 100)
+    model = c24d_length.train("selective", lr=2e-2, n_steps=config["search_steps"], seed=100)
+    found = c24d_length.errors(model, config["train_length"], 100)
     assert found == pytest.approx(tried[2e-2], abs=3)

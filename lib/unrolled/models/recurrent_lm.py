@@ -1,6 +1,6 @@
 """Language models with a state of one size: embed a token, update the state, predict the next.
 
-Chapter 12 builds the recurrent one, chapter 24b the one of selective layers, a small Mamba.
+Chapter 12 builds the recurrent one, chapter 24d the one of selective layers, a small Mamba.
 """
 
 from __future__ import annotations

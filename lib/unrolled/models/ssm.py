@@ -1,6 +1,6 @@
 """Selective state spaces: a recurrence whose steps are linear, so that a scan can compute them.
 
-The state keeps one size however long the text is. Chapter 24b derives the layer, Mamba, and
+The state keeps one size however long the text is. Chapter 24d derives the layer, Mamba, and
 measures it against attention. The paper's A, B, C and D are here −exp(log_decay), write, read and
 skip; B and D are axes, batch and model width, as everywhere in the book.
 """

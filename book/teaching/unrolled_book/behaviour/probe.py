@@ -75,7 +75,8 @@ class Probe:
         once, again = self(*arrays), self(*arrays)
         if once.shape != again.shape or differ(once, again).any():
             raise BehaviourError(
-                "two calls on the same tokens differ: is dropout still on (model.eval())?"
+                "two calls on the same tokens differ: is dropout still on (model.eval()), or does "
+                "a state go on from the call before?"
             )
         return once
 

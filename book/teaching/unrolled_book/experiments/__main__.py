@@ -19,7 +19,8 @@ from unrolled_book.experiments import record, trained
 def names() -> tuple[str, ...]:
     """The names of all experiments, sorted."""
     modules = pkgutil.iter_modules(experiments.__path__)
-    return tuple(sorted(m.name for m in modules if re.match(r"c\d\db?_|ladder_|workbench", m.name)))
+    wanted = re.compile(r"c\d\d[bd]?_|ladder_|workbench")
+    return tuple(sorted(m.name for m in modules if wanted.match(m.name)))
 
 
 def module(name: str) -> ModuleType:

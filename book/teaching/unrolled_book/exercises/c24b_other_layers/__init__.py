@@ -2,8 +2,7 @@
 
 order = (
     "routing_by_hand",
-    "seats_for_tokens",
     "bill_of_a_token",
-    "many_steps_as_one",
-    "selective_channel",
+    "seats_for_tokens",
+    "pull_of_balance",
 )

@@ -1,4 +1,4 @@
-"""Chapter 24b: remember the last mark; trained on 64 symbols, tested on up to 1,024.
+"""Chapter 24d: remember the last mark; trained on 64 symbols, tested on up to 1,024.
 
 A text of symbols 0 … 2·N_VALUES − 1: a symbol below N_VALUES writes its value, any other is noise.
 At each position the reader says the value that was written last (a flip-flop). About three minutes
