@@ -313,7 +313,7 @@ def graded(sandbox: Sandbox, name: str, program: str, limits: Limits = LIMITS) -
 
 @pytest.mark.parametrize(
     "name",
-    ["c06_depth/start_variance", "c06_depth/insert_layer", "c07_backprop/tape_gradients",
+    ["c06_depth/start_variance", "c06b_residual/insert_layer", "c07_backprop/tape_gradients",
      "c07_backprop/softmax_vjp", "c07b_gradients/worst_entry", "c16_multihead/grouped_heads",
      "c22_scale/layers_to_hear"],
 )  # fmt: skip

@@ -1,6 +1,7 @@
 """Stacks of equal layers, plain or residual, and the random starts that keep a signal's size.
 
-Chapter 6 derives both; chapter 18 asks how far the tokens of a stack stay apart.
+Chapter 6 derives the starts, chapter 6b the residual stack; chapter 18 asks how far the tokens of a
+stack stay apart.
 """
 
 from __future__ import annotations

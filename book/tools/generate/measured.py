@@ -46,9 +46,9 @@ def inserted_layers() -> str:
     return section(
         name,
         "Does training keep a solution that was inserted?",
-        "Five plain layers of [chapter 6](../chapters/06_depth.ipynb) train for 800 steps. Then 35 "
-        "layers that start as the identity are put behind them, and both networks train on for 400 "
-        "steps. Loss in bits per character on the training text.",
+        "Five plain layers of [chapter 6b](../chapters/06b_residual.ipynb) train for 800 steps. "
+        "Then 35 layers that start as the identity are put behind them, and both networks train on "
+        "for 400 steps. Loss in bits per character on the training text.",
         [
             {"network": "5 layers, after 800 steps"}
             | {"bits": f"{mean(runs, 'before', depth=5):.2f}"},
@@ -231,7 +231,7 @@ def batch_norm() -> str:
     return section(
         name,
         "Does batch normalisation rescue forty layers?",
-        "The stacks of [chapter 6](../chapters/06_depth.ipynb), their rates chosen from "
+        "The stacks of [chapter 6b](../chapters/06b_residual.ipynb), their rates chosen from "
         f"{', '.join(f'{lr:g}' for lr in lrs)}. Training loss in bits a character; predicting by "
         f"frequency costs {frequency:.2f}.",
         rows,

@@ -1,4 +1,4 @@
-"""Chapter 6: deep stacks of ReLU layers, plain and residual, that read eight characters.
+"""Chapter 6b: deep stacks of ReLU layers, plain and residual, that read eight characters.
 
 A stack sees eight characters of Shakespeare and predicts the ninth. The arms differ in whether
 layers are added to their input, in depth, and in the start of their weights. Each arm's learning

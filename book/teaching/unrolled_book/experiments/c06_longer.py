@@ -1,4 +1,4 @@
-"""Chapter 6: controls beside `c06_depth`, at 40 layers.
+"""Chapter 6b: controls beside `c06_depth`, at 40 layers.
 
 The networks into which layers were inserted trained for 1,200 steps in all, the others for 800. Do
 1,200 steps help a plain stack with He's start? And a residual stack whose branches start smaller

@@ -1,10 +1,3 @@
 """Exercises of chapter 6, in the order of the book."""
 
-order = (
-    "units_by_hand",
-    "softplus_and_slope",
-    "start_variance",
-    "residual_sizes",
-    "insert_layer",
-    "folded_line",
-)
+order = ("units_by_hand", "softplus_and_slope", "start_variance", "folded_line")
