@@ -58,6 +58,8 @@ def test_a_sentence_is_found_by_its_beginning_and_can_be_cut() -> None:
     assert words.said("Is … It is", found) == "Is it four? It is."
     with pytest.raises(ValueError, match="no sentence begins with 'Two'"):
         words.said("Two", found)
+    text = BeautifulSoup("<p>He et al. (2016) say so. True.</p>", "html.parser").p
+    assert [one.text for one in words.sentences(text)] == ["He et al. (2016) say so.", "True."]
 
 
 def test_metadata_that_nobody_reads_are_refused() -> None:

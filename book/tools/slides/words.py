@@ -44,7 +44,7 @@ def _of_paragraph(tag: Tag) -> list[Sentence]:
         now.append((piece, words))
         following = pieces[i + 1][1] if i + 1 < len(pieces) else ""
         apart = words != words.rstrip() or following != following.lstrip()
-        if _END.search(words.rstrip()) and apart and not words.startswith("e.g."):
+        if _END.search(words.rstrip()) and apart and not words.startswith(("e.g.", "al.")):
             found.append(now)
             now = Sentence()
     return [one for one in [*found, now] if one.text or _FORMULA.search(one.html)]
