@@ -3,7 +3,7 @@
 The chapter's model, batches and random numbers, trained on with a schedule that ends later. At each
 of LOOKS it writes N_WRITTEN characters. A text is described by the share of its words that occur in
 the plays it read, and by its form: letters in a word, characters in a line, lines that begin with a
-capital. The same is measured of what an n-gram model writes, and of the validation plays. About 12
+capital. The same is measured of what an n-gram model writes, and of the validation plays. About 8
 minutes on one core.
 """
 

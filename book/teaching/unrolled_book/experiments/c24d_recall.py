@@ -1,7 +1,7 @@
 """Chapter 24d: what a selective state and attention remember, by the number of pairs to hold.
 
 The readers of chapter 14's task: n entries, a name and its room each, then all n names again in
-another order; after each the reader says the room. About six minutes on one core.
+another order; after each the reader says the room. About 45 minutes on one core.
 """
 
 from __future__ import annotations
