@@ -113,7 +113,7 @@ class RelativeBias(nn.Module):
 class Rotary(nn.Module):
     """Turns pairs of a query's or key's entries by an angle in proportion to its position.
 
-    Pair i turns by p·θ_i at position p, θ_i = base^(−2i/rotary_dim): then the product of a query at
+    Pair i turns by p·ω_i at position p, ω_i = base^(−2i/rotary_dim): then the product of a query at
     m and a key at n depends on m − n only. Layout "interleaved" pairs entries (2i, 2i + 1), as in
     the paper; "half" pairs (i, i + rotary_dim/2), as LLaMA's published weights have it.
     context_length: positions run from 0 to context_length − 1. rotary_dim: how many entries turn,

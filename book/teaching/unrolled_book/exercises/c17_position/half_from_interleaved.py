@@ -29,7 +29,7 @@ def half_from_interleaved(W, n_heads):
 explanation = r"""
 Pair $i$ is $(2i, 2i + 1)$ in one layout and $(i, i + K/2)$ in the other. So the even entries of a
 head go to its first half, in their order, and the odd ones to its second. Both layouts turn pair
-$i$ by $m \theta_i$; after the reordering the same two numbers meet under the same angle, and a
+$i$ by $m \omega_i$; after the reordering the same two numbers meet under the same angle, and a
 product of query and key is a sum over pairs that does not mind where they stand.
 
 The heads must be taken apart first. Reordering all $HK$ columns at once would send half of each

@@ -10,7 +10,7 @@ With pencil and paper; give three digits where the answer is no fraction.
   authors' code takes the slopes of two heads, and then every other one of four, from the first on.
 - `weight_ratio`: a head has slope $\frac14$; two keys fit the query equally well, one lies 2
   positions back and one 6. How many times larger is the weight of the nearer one?
-- `turned`: one pair, $q = (1, 0)$, $k = (0, 1)$, $\theta = \pi/6$. The rotary score, without
+- `turned`: one pair, $q = (1, 0)$, $k = (0, 1)$, $\omega = \pi/6$. The rotary score, without
   $\sqrt{d_k}$, of a query at position 5 with a key at position 2.
 """
 
@@ -115,6 +115,6 @@ wrong = {
         "weight_ratio": 3
     },
     "the nearer key gets more, not less": {"weight_ratio": 0.367879},
-    "the angle is (m − n)θ with the conjugate of k; here the sign is lost": {"turned": -1},
+    "the angle is (m − n)ω with the conjugate of k; here the sign is lost": {"turned": -1},
     "q and k are perpendicular only before they are turned": {"turned": 0},
 }  # fmt: skip
