@@ -21,6 +21,7 @@ from unrolled_book.experiments import (
     c11_parentheses,
     c12_cells,
     c12_page,
+    c12_program,
     c12_words,
     record,
 )
@@ -240,3 +241,32 @@ def test_a_page_is_described_by_its_words_its_whole_lines_and_what_is_copied():
     assert found["lines"] == [2, 5.5, 9.75]
     assert found["known"] == pytest.approx(5 / 8)  # the first and last word of a text do not count
     assert c12_page.copied(["xnot", "tobe"], "or not", n=3) == 1 / 4
+
+
+def test_a_page_of_a_program_is_described_by_its_indents_and_its_brackets():
+    found = c12_program.described(["cut\n    f(x)]\n  [a)\n" + 30 * "z"], "f(x) is read")
+    assert found["four"] == found["indented"] / 2 == 1 / 2
+    assert found["fits"] == 1 / 2  # a bracket that closes nothing does not count
+
+
+def test_a_docstring_lasts_from_three_marks_to_three_marks():
+    found = c12_program.features('a"""b"""\nc')
+    assert found["description"].tolist() == [0, 0, 0, 1, 1, 1, 1, 0, 0, 0]
+    assert found["position in the line"].tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 0, 1]
+
+
+def test_the_excerpt_begins_with_a_function_and_holds_its_whole_docstring():
+    lines = ["x = 1", "def f():", '    """Say."""', *(f"    y = {k}" for k in range(7))]
+    text = "\n".join(lines)
+    assert text[c12_program.excerpt(text)].split("\n") == lines[1:9]
+
+
+def test_a_program_is_read_written_on_and_looked_into(monkeypatch, tmp_path):
+    text = 'def f(x):\n    """Say x."""\n    return [x]\n\n\n'
+    monkeypatch.setattr(c12_program, "program", lambda: (20 * text, 30 * text))
+    result = c12_program.run(n_steps=2, hidden_size=3, n_pages=2)
+    record.save("c12_program", **result, seconds=1.0, folder=tmp_path)
+    metrics = record.load("c12_program", tmp_path)["metrics"]
+    assert [len(page) for page in metrics["pages"]] == 2 * [c12_program.PAGE]
+    for cell in metrics["cells"]["cells"]:
+        assert len(cell["values"]) == len(metrics["cells"]["text"])
