@@ -128,6 +128,8 @@ RUNS = {
         dict(n_labelled=(2, 6), seeds=(0, 1, 2), lrs=(1e-3, 1e-2), n_steps=2, n_test=20),
         {"trained.load": lambda name: tiny(vocab_size=N_CHARACTERS, context_length=101)},
         "rows", "n_labelled kind", each((2, 6), (*c20_authors.KINDS, c20_authors.COUNTING))),
+    "c20_patch": (
+        dict(seeds=(0, 3), n_steps=2, n=5), {}, "rows", "seed head", each((0, 3), (1, 2, 3, 4))),
     "c20_learning": (
         dict(settings=c20_learning.Settings(d_model=8, n_layers=1, n_heads=2, context_length=16,
                                             warmup_steps=1, n_steps=2, eval_every=1),

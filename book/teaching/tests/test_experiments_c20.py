@@ -20,7 +20,9 @@ from unrolled_book.experiments import (
     c20_equal_tokens,
     c20_learning,
     c20_longer,
+    c20_patch,
     record,
+    trained,
 )
 from unrolled_book.experiments._climb import climb
 from unrolled_book.experiments.c20_authors import Classifier, Passages
@@ -49,6 +51,20 @@ def test_copying_has_three_rows_at_the_rates_of_the_search_and_ships_the_first_m
     assert ends == [1, 2, 3, 4] * 2
     for where, batch in c20_copy.tests(7).items():
         assert c20_copy.score(model, batch) == transformer["by_seed"][0][where]
+
+
+def test_a_head_silenced_in_one_path_leaves_the_others_and_the_model_as_they_were():
+    model, batch = trained.load("c20_copy"), c20_copy.tests(20)["names"]
+    tokens = torch.from_numpy(batch.inputs)
+    with torch.no_grad():
+        complete = model(tokens)
+    keys = c20_patch.silenced_in(model, 1, "keys", batch)
+    assert keys < 0.2 < c20_copy.score(model, batch)["exact"]
+    with torch.no_grad():
+        assert torch.equal(model(tokens), complete)
+        model.stack.blocks[0].attention.o_proj.weight[:, 16:32] = 0  # nothing left to silence
+    silent = c20_copy.score(model, batch)["exact"]
+    assert all(c20_patch.silenced_in(model, 1, p, batch) == silent for p in c20_patch.PATHS)
 
 
 def test_held_out_lines_are_always_the_same_and_no_training_name_is_among_them():
