@@ -76,9 +76,9 @@ def test_chapters_begin_on_right_pages_and_pages_are_numbered(texts: list[str]) 
 
 def test_an_empty_page_stands_before_what_would_begin_on_the_left(document: Document) -> None:
     """Each block one page long: what begins a chapter moves on to a right page."""
-    keys = [block.key for block in document.blocks({})]
+    keys = [block.key for block in document.blocks]
     moved, blank = arranged(document, {key: i for i, key in enumerate(keys, 1)})
-    recto = [block.key for block in document.blocks({}) if block.recto]
+    recto = [block.key for block in document.blocks if block.recto]
     assert {"solutions", "index"} <= set(recto)
     assert all(moved[key] % 2 == 1 for key in recto)
     assert moved[keys[-1]] == len(keys) + len(blank)

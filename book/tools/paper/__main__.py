@@ -7,15 +7,15 @@ python -m book.tools.paper 02 14        only these chapters
 from __future__ import annotations
 
 import argparse
-import io
 import os
 import shutil
 from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pikepdf
-from playwright.sync_api import Browser, sync_playwright
-from pypdf import PdfReader, PdfWriter
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from book.extensions.imprint import Imprint
 from book.extensions.publishing import site_address
@@ -76,10 +76,19 @@ FIT = """() => {
     && !e.matches("svg *") && e.getBoundingClientRect().right > article(e).right + 2).map(e =>
       e.closest(".p-page").id + ": " + e.outerHTML.slice(0, 100).replace(/\\s+/g, " "));
 }"""
+# What the first print tells: the numbers of the pages, and before which blocks one stays empty.
+FILL = """([pages, blank, index]) => {
+  document.getElementById("index").innerHTML = index;
+  for (const e of document.querySelectorAll(".p-number")) e.textContent = pages[e.dataset.of];
+  for (const key of blank)
+    document.getElementById(key).insertAdjacentHTML("beforebegin", '<div class="p-blank"></div>');
+  document.body.style.visibility = "visible";
+}"""
 
 
-def print_pdf(browser: Browser, text: str, out: Path, **options: bool) -> list[str]:
-    """Print the document, and say what is wider than its page. options: Chromium's, of a PDF."""
+@contextmanager
+def laid_out(browser: Browser, text: str) -> Iterator[Page]:
+    """The document, ready to be printed."""
     source = SITE / f"_paper-{os.getpid()}.html"  # beside the pages whose styles it uses
     source.write_text(text, "utf8")
     page = browser.new_page(viewport={"width": TEXT_WIDTH, "height": 900})
@@ -88,21 +97,16 @@ def print_pdf(browser: Browser, text: str, out: Path, **options: bool) -> list[s
         page.emulate_media(media="print")
         page.goto(source.as_uri())
         page.evaluate("document.fonts.ready.then(() => 1)")
-        wide = page.evaluate(FIT)
-        page.pdf(path=out, prefer_css_page_size=True, **options)
-        return wide
+        yield page
     finally:
         page.close()
         source.unlink()
 
 
-def page_numbers(path: Path) -> Pages:
+def page_numbers(pdf: pikepdf.Pdf) -> Pages:
     """On which page each id stands that is linked to, from the print's named destinations."""
-    reader = PdfReader(path)
-    return {
-        name.lstrip("/"): reader.get_destination_page_number(target) + 1
-        for name, target in reader.named_destinations.items()
-    }
+    numbers = {page.objgen: i for i, page in enumerate(pdf.pages, 1)}
+    return {name[1:]: numbers[place[0].objgen] for name, place in pdf.Root.Dests.items()}
 
 
 def arranged(document: Document, pages: Pages) -> tuple[Pages, frozenset[str]]:
@@ -110,7 +114,7 @@ def arranged(document: Document, pages: Pages) -> tuple[Pages, frozenset[str]]:
 
     pages: where they stand without empty pages.
     """
-    starts = [(pages[block.key], block) for block in document.blocks({})]
+    starts = [(pages[block.key], block) for block in document.blocks]
     shifts, blank = [], set()
     for start, block in starts:
         shift = shifts[-1] if shifts else 0
@@ -127,24 +131,30 @@ def build(document: Document, browser: Browser, out: Path) -> list[str]:
     """Write the PDF: printed twice, for in the first print the page numbers are not yet known."""
     if dead := document.dead_links():
         raise ValueError(f"links within the book that lead nowhere: {', '.join(dead)}")
-    set_in = fonts()
-    print_pdf(browser, document.html({}, faces=set_in), out, outline=False, tagged=False)
-    pages, blank = arranged(document, page_numbers(out))
-    wide = print_pdf(browser, document.html(pages, blank, set_in), out, outline=True, tagged=True)
-    pages = page_numbers(out)
-    writer = PdfWriter(clone_from=out)
-    blanks = {pages[key] - 1 for key in blank}
+    set_in, imprint = fonts(), document.edition.imprint
+    with laid_out(browser, document.html(set_in)) as page:
+        wide = page.evaluate(FIT)
+        page.evaluate("document.body.style.visibility = 'hidden'")  # numbers its pages sooner
+        page.pdf(path=out, prefer_css_page_size=True)
+        with pikepdf.open(out) as pdf:
+            pages, blank = arranged(document, page_numbers(pdf))
+        page.evaluate(FILL, [pages, list(blank), document.indexed(pages)])
+        page.pdf(path=out, prefer_css_page_size=True, outline=True, tagged=True)
     over = out.with_suffix(".heads.pdf")
-    text = heads.document(document, pages, blanks, len(writer.pages), set_in)
-    print_pdf(browser, text, over, outline=False, tagged=False)
-    heads.stamp(writer, PdfReader(over))
+    with pikepdf.open(out, allow_overwriting_input=True) as pdf:
+        pages = page_numbers(pdf)
+        blanks = {pages[key] - 1 for key in blank}
+        text = heads.document(document, pages, blanks, len(pdf.pages), set_in)
+        with laid_out(browser, text) as page:
+            page.pdf(path=over, prefer_css_page_size=True)
+        with pikepdf.open(over) as printed:
+            heads.stamp(pdf, printed)
+            pdf.docinfo["/Title"], pdf.docinfo["/Author"] = imprint.whole, imprint.author
+            # Small objects together in compressed streams: a third.
+            pdf.save(
+                out, object_stream_mode=pikepdf.ObjectStreamMode.generate, deterministic_id=True
+            )
     over.unlink()
-    imprint = document.edition.imprint
-    writer.add_metadata({"/Title": imprint.whole, "/Author": imprint.author})
-    whole = io.BytesIO()
-    writer.write(whole)
-    with pikepdf.open(whole) as pdf:  # small objects together in compressed streams: a third
-        pdf.save(out, object_stream_mode=pikepdf.ObjectStreamMode.generate, deterministic_id=True)
     return wide
 
 
@@ -172,7 +182,8 @@ def main() -> None:
         browser.close()
     for each in wide:
         print(f"pdf: wider than its page: {each}")
-    n = len(PdfReader(OUT).pages)
+    with pikepdf.open(OUT) as pdf:
+        n = len(pdf.pages)
     print(f"pdf: {n} pages, {OUT.stat().st_size / 1e6:.1f} MB, {OUT.relative_to(ROOT)}")
 
 

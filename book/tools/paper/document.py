@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -64,21 +63,14 @@ class Document:
         return sorted({link for link in links if link[1:] not in self.ids})
 
     @cached_property
-    def _texts(self) -> dict[str, str]:
-        """The HTML of each block that stays the same from print to print."""
-        found = {leaf.key: leaf.body.decode_contents() for leaf in self.leaves}
-        return found | {"solutions": self._solved(), "p-cover": "&nbsp;",  # heads.py lays it on
-                        "p-half": self.edition.title(), "p-about": self.edition.about(),
-                        "p-contents": front.contents(self.leaves, LAST)}  # fmt: skip
-
-    def blocks(self, pages: Pages) -> list[Block]:
-        """The book from cover to index. pages: as far as they are known from an earlier print."""
-        texts = self._texts
+    def blocks(self) -> list[Block]:
+        """The book from cover to index."""
+        contents = front.contents(self.leaves, LAST)
         found = [
-            Block("p-cover", "p-cover", texts["p-cover"]),
-            Block("p-half", "p-plain", texts["p-half"]),
-            Block("p-about", "p-plain", texts["p-about"], recto=False),
-            Block("p-contents", "p-plain", texts["p-contents"], "Contents"),
+            Block("p-cover", "p-cover", "&nbsp;"),  # heads.py lays it on
+            Block("p-half", "p-plain", self.edition.title()),
+            Block("p-about", "p-plain", self.edition.about(), recto=False),
+            Block("p-contents", "p-plain", contents, "Contents"),
         ]
         part = ""
         for leaf in self.leaves:
@@ -86,38 +78,35 @@ class Document:
             if leaf.part != part:
                 part = leaf.part
                 before = f'<p class="p-opens">{html.escape(part)}</p>' if chapter else ""
-            text = before + texts[leaf.key]
+            text = before + leaf.body.decode_contents()
             found.append(Block(leaf.key, "p-page bd-article", text, leaf.title, chapter))
         found[4].recto = True
-        found.append(Block("solutions", "p-page bd-article", texts["solutions"], "Solutions"))
-        lines = index.as_html(self.index, pages)
-        text = f'<h1>Index</h1><p class="p-small">Bold: where a term is introduced.</p>{lines}'
+        found.append(Block("solutions", "p-page bd-article", self._solved(), "Solutions"))
+        text = self.indexed({})
         return [*found, Block("index", "p-page bd-article p-index", text, "Index")]
 
-    def html(self, pages: Pages, blank: frozenset[str] = frozenset(), faces: str = "") -> str:
-        """The whole document. blank: the blocks before which a page is left empty."""
+    def indexed(self, pages: Pages) -> str:
+        """The index. pages: as far as they are known from an earlier print."""
+        lines = index.as_html(self.index, pages)
+        return f'<h1>Index</h1><p class="p-small">Bold: where a term is introduced.</p>{lines}'
+
+    def html(self, faces: str = "") -> str:
+        """The whole document, without the numbers of its pages."""
         chapter = next(leaf.path for leaf in self.leaves if leaf.path.startswith("chapters/"))
         head = BeautifulSoup((SITE / chapter).read_text("utf8"), "html.parser").head
         linked = head.select("link[rel=stylesheet]")
         for tag in linked:
             path = (SITE / chapter).parent / tag["href"].split("?")[0]
             tag["href"] = path.resolve().as_uri()
-        blocks = self.blocks(pages)
         sections = "".join(
-            ('<div class="p-blank"></div>' if block.key in blank else "")
-            + f'<section class="{block.kind}" id="{block.key}">{block.text}</section>'
-            for block in blocks
+            f'<section class="{block.kind}" id="{block.key}">{block.text}</section>'
+            for block in self.blocks
         )
-        reached = "".join(f'<a href="#{block.key}"></a>' for block in blocks)
-        text = f"""<!DOCTYPE html><html lang="en" data-theme="light"><head><meta charset="utf-8">
+        reached = "".join(f'<a href="#{block.key}"></a>' for block in self.blocks)
+        return f"""<!DOCTYPE html><html lang="en" data-theme="light"><head><meta charset="utf-8">
 <title>{html.escape(self.edition.imprint.whole)}</title>{"".join(map(str, linked))}
 <style>{"".join(self.styles)}</style><style>{faces}{STYLE}</style></head>
 <body><main class="bd-content">{sections}{reached}</main></body></html>"""
-        return re.sub(
-            r'(<span class="p-number" data-of="([^"]+)">)',
-            lambda found: f"{found[1]}{pages.get(found[2], '000')}",
-            text,
-        )
 
     def sections(self) -> list[tuple[str, str, str]]:
         """(id, key of its block, title) of what the heads of right pages name, in order."""

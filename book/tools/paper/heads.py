@@ -8,8 +8,7 @@ from __future__ import annotations
 import html
 from bisect import bisect_right
 
-from pypdf import PdfReader, PdfWriter
-from pypdf.generic import ArrayObject, DecodedStreamObject, DictionaryObject, NameObject
+import pikepdf
 
 from book.tools.paper.document import Document, Pages
 
@@ -40,7 +39,7 @@ def heads(book: Document, pages: Pages, blanks: set[int], count: int) -> list[tu
 
     A page on which a chapter begins has its number alone, at the foot.
     """
-    blocks = [block for block in book.blocks({}) if block.key in pages]
+    blocks = [block for block in book.blocks if block.key in pages]
     starts = [pages[block.key] for block in blocks]
     sections: dict[str, list[tuple[int, str]]] = {block.key: [] for block in blocks}
     for key, block, title in book.sections():
@@ -68,26 +67,14 @@ def _section(sections: list[tuple[int, str]], page: int) -> str:
     return (begun[:1] or before[-1:] or [""])[0]
 
 
-def stamp(writer: PdfWriter, over: PdfReader) -> None:
+def stamp(pdf: pikepdf.Pdf, over: pikepdf.Pdf) -> None:
     """Lay each page of `over` on the page of the book, as what a screen reader passes over."""
-    begin, end = DecodedStreamObject(), DecodedStreamObject()
-    begin.set_data(b"q\n")
-    end.set_data(b"\nQ\n/Artifact <</Type /Pagination>> BDC q /Head Do Q EMC\n")
-    before, after = writer._add_object(begin), writer._add_object(end)
-    for page, head in zip(writer.pages, over.pages, strict=True):
-        if not head.extract_text().strip():
-            continue
-        form = DecodedStreamObject()
-        form.set_data(head.get_contents().get_data())
-        form.update({
-            NameObject("/Type"): NameObject("/XObject"),
-            NameObject("/Subtype"): NameObject("/Form"),
-            NameObject("/BBox"): head.mediabox,
-            NameObject("/Resources"): head["/Resources"].clone(writer),
-        })  # fmt: skip
-        resources = page["/Resources"].get_object()
-        drawn = resources.setdefault(NameObject("/XObject"), DictionaryObject()).get_object()
-        drawn[NameObject("/Head")] = writer._add_object(form.flate_encode())
-        old = page.raw_get("/Contents")
-        old = list(old.get_object()) if isinstance(old.get_object(), ArrayObject) else [old]
-        page[NameObject("/Contents")] = ArrayObject([before, *old, after])
+    begin = pdf.make_stream(b"q\n")
+    end = pdf.make_stream(b"\nQ\n/Artifact <</Type /Pagination>> BDC q /Head Do Q EMC\n")
+    for page, head in zip(pdf.pages, over.pages, strict=True):
+        if b"BT" in head.Contents.read_bytes():
+            page.add_resource(
+                pdf.copy_foreign(head.as_form_xobject()), pikepdf.Name.XObject, pikepdf.Name.Head
+            )
+            page.contents_add(begin, prepend=True)
+            page.contents_add(end)
