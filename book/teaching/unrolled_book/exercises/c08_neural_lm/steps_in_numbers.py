@@ -1,7 +1,7 @@
 r"""Six steps in numbers
 
-Find each number with a few lines of code (the chapter's functions or torch's optimisers), or on
-paper. **Predict** first.
+The optimisers are those of *Going further: five ways to step*. Find each number with a few lines of
+code (the chapter's functions or torch's optimisers), or on paper. **Predict** first.
 
 - `adam_first`: how long is Adam's first step, with $\eta = 0.01$ and the gradient $0.003$?
 - `rmsprop_first`: and RMSprop's, with $\beta = 0.99$ and the same rate and gradient?
