@@ -49,10 +49,7 @@ def test_masks_lie_on_the_device_asked_for(device):
 
 test_what_is_no_mask_is_refused = refuses(
     (lambda: causal_mask(5, 3), "T = 5 queries and S = 3 keys"),
-    (lambda: causal_mask(0), "1 ≤ T ≤ S, got T = 0"),
     (lambda: prefix_mask(3, 4), "prefix must be at least 0 and at most 3, got 4"),
-    (lambda: padding_mask(torch.ones(2, 3)), TypeError, "booleans.*got torch.float32"),
-    (lambda: padding_mask(torch.ones(3) > 0), r"\(B, S\), got \(3,\)"),
     (lambda: combine(torch.ones(3)), TypeError, "True = may attend; got torch.float32"),
     (lambda: combine(causal_mask(3), causal_mask(5)), r"\(3, 3\), \(5, 5\) do not"),
 )
