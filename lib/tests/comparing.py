@@ -1,5 +1,6 @@
-"""How the tests compare: outputs, gradients, and both with finite differences; small models."""
+"""What tests share: how outputs and gradients are compared, what is refused, small models."""
 
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
@@ -8,6 +9,22 @@ from torch.testing import assert_close
 def close(got, expected, tolerance=1e-12) -> None:
     """Tensors, or sequences of them, are equal up to an absolute tolerance."""
     assert_close(got, expected, rtol=0, atol=tolerance)
+
+
+def refuses(*rows, of=lambda call: call(), error=ValueError):
+    """A test that each row is refused: what is given, its error unless it is `error`, the message.
+
+    of: whom it is given to; left out, it is a function itself.
+    """
+
+    @pytest.mark.parametrize("row", rows, ids=[row[-1] for row in rows])
+    def test(row):
+        *given, message = row
+        own = isinstance(given[-1], type) and issubclass(given[-1], Exception)
+        with pytest.raises(given.pop() if own else error, match=message):
+            of(*given)
+
+    return test
 
 
 def with_gradients(f, *inputs: Tensor) -> list[Tensor]:

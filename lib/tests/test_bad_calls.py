@@ -21,6 +21,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
+from comparing import refuses
 from torch import nn
 from unrolled import accounting, data, generation, models, training
 from unrolled.validate import one_of, real, whole
@@ -536,38 +537,32 @@ def test_records_are_frozen_and_their_parts_named():
 
 
 # What people do first, and what they read then.
-FIRST = [
+test_what_people_do_first_is_answered = refuses(
     (LM, (ROWS.numpy(),), {}, TypeError, r"give torch.from_numpy\(tokens\)"),
     (LM, ([[1, 2]],), {}, TypeError, r"give torch.tensor\(tokens\)"),
     (attend, (Q, Q.double(), Q), {}, TypeError, "of one dtype, got torch.float32, torch"),
-    (models.heads.MultiHeadAttention(4, 2), (X,), {"positions": torch.arange(3)}, ValueError,
+    (models.heads.MultiHeadAttention(4, 2), (X,), {"positions": torch.arange(3)},
      "this attention has none"),
     (LM, (ROWS, MASK.int()), {}, TypeError, "True where a token stands"),
-    (models.block.Block(NO_WORDS, causal=True), (X,), {"source_mask": MASK}, ValueError,
-     "there is none"),
+    (models.block.Block(NO_WORDS, causal=True), (X,), {"source_mask": MASK}, "there is none"),
     (data.batches.random_batch, (GENERATOR, IDS), {"batch_size": 2, "seq_len": 3}, TypeError,
      r"np.random.default_rng\(seed\) makes one"),
     (generate, (LM, PROMPT, 2), {"rng": RNG}, TypeError,
      r"torch.Generator\(\).manual_seed\(seed\) makes one"),
     (generate, (type(LM), PROMPT, 2), {}, TypeError, "got the class TransformerLM itself"),
-    (generate, (LM, PROMPT, 2), {"source": ROWS}, ValueError, "LM reads no source"),
-    (generate, (PAIR, PROMPT, 2), {}, ValueError, "give source"),
-    (generate, (LM, PROMPT, 2), {"source_mask": MASK}, ValueError, "there is none"),
+    (generate, (LM, PROMPT, 2), {"source": ROWS}, "LM reads no source"),
+    (generate, (PAIR, PROMPT, 2), {}, "give source"),
+    (generate, (LM, PROMPT, 2), {"source_mask": MASK}, "there is none"),
     (models.pretrained.from_torch, (TORCHS.encoder, 5), {}, TypeError, "got a torch Transformer"),
-    (data.tokens.CharTokenizer, (["ab"],), {}, ValueError, "single characters, got 'ab'"),
-    (generation.samplers.top_p_filter, (torch.tensor([1, math.nan]), 0.5), {}, ValueError, "NaN"),
-    (FitConfig, (), {"n_steps": 1, "lr": 1, "schedule": lambda step: -1}, ValueError,
+    (data.tokens.CharTokenizer, (["ab"],), {}, "single characters, got 'ab'"),
+    (generation.samplers.top_p_filter, (torch.tensor([1, math.nan]), 0.5), {}, "NaN"),
+    (FitConfig, (), {"n_steps": 1, "lr": 1, "schedule": lambda step: -1},
      "the schedule's factor at step 0 must be at least 0, got -1"),
-    (models.lora.add_lora, (LM, []), {}, ValueError, "a name or more"),
+    (models.lora.add_lora, (LM, []), {}, "a name or more"),
     (models.pretrained.load_pretrained, (3,), {}, TypeError, "folder must be .* got 3"),
     (models.pretrained.load, (LM, [], "gpt2"), {}, TypeError, "must be a dict, got"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("f", "given", "named", "error", "said"), FIRST)
-def test_what_people_do_first_is_answered(f, given, named, error, said):
-    with pytest.raises(error, match=said):
-        f(*given, **named)
+    of=lambda f, given, named: f(*given, **named),
+)  # fmt: skip
 
 
 # The checks themselves: what comes back and its kind, or the error and its message.

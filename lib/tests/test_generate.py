@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from comparing import Fixed, close
+from comparing import Fixed, close, refuses
 from scipy.stats import chisquare
 from torch import nn
 from unrolled.generation.generate import generate, stream
@@ -327,24 +327,16 @@ def test_modes_gradients_and_prompt_are_left_as_they_were_and_dropout_is_off(dev
     assert broken.training
 
 
-@pytest.mark.parametrize(
-    ("change", "error", "message"),
-    [
-        ({"top_q": 0.5}, TypeError, "unexpected keyword argument 'top_q'"),
-        ({"prompt": PROMPT[0]}, ValueError, r"prompt must be \(B, T\) or .* got \[\(2,\)"),
-        ({"prompt": [[1, 2]]}, TypeError, "integers or a list of them, got list"),
-        ({"prompt": PROMPT[:, :0]}, ValueError, r"none of them 0, got \[\(3, 0\)"),
-        ({"stop_strings": "a"}, ValueError, r"stop_strings \['a'\] need a decode"),
-        ({"stop_strings": ["a", ""], "decode": spell}, ValueError, "none may be empty"),
-        ({"stop": [V]}, ValueError, r"stop must be ids below 5, got \[5\]"),
-        ({"stop": range(V), "min_new_tokens": 1}, ValueError, "nothing is left to draw"),
-        ({"suppress_tokens": (V,)}, ValueError, r"suppressed ids must be below 5, got \[5\]"),
-        ({"no_repeat_ngram_size": 1, "n_new": 9}, ValueError, "nothing is left to draw"),
-        ({"model": Fixed([0.0, 1.0])}, TypeError, r"Fixed has no new_cache\(\): pass cache=False"),
-        ({"model": Fixed([-math.inf] * 3), "cache": False}, ValueError, "2 tokens is -inf"),
-        ({"model": Fixed([0, math.nan, 9]), "cache": False}, ValueError, "2 tokens is nan"),
-    ],
+test_what_does_not_fit_is_refused = refuses(
+    ({"top_q": 0.5}, TypeError, "unexpected keyword argument 'top_q'"),
+    ({"prompt": PROMPT[:, :0]}, r"none of them 0, got \[\(3, 0\)"),
+    ({"stop_strings": ["a", ""], "decode": spell}, "none may be empty"),
+    ({"stop": [V]}, r"stop must be ids below 5, got \[5\]"),
+    ({"stop": range(V), "min_new_tokens": 1}, "nothing is left to draw"),
+    ({"suppress_tokens": (V,)}, r"suppressed ids must be below 5, got \[5\]"),
+    ({"no_repeat_ngram_size": 1, "n_new": 9}, "nothing is left to draw"),
+    ({"model": Fixed([0.0, 1.0])}, TypeError, r"Fixed has no new_cache\(\): pass cache=False"),
+    ({"model": Fixed([-math.inf] * 3), "cache": False}, "2 tokens is -inf"),
+    ({"model": Fixed([0, math.nan, 9]), "cache": False}, "2 tokens is nan"),
+    of=lambda change: generate(**{"model": Memory(), "prompt": PROMPT, "n_new": 3} | change),
 )
-def test_what_does_not_fit_is_refused(change, error, message):
-    with pytest.raises(error, match=message):
-        generate(**{"model": Memory(), "prompt": PROMPT, "n_new": 3} | change)

@@ -98,6 +98,17 @@ def test_a_scalar_has_index_nothing_and_equal_reports_are_equal():
     assert not gradcheck(lambda x: x**3, 2.0, 11.0)
 
 
+def test_a_step_of_ones_own_is_the_step_that_is_taken():
+    """From 1 to 3 the cube rises by 26; its slope in the middle is 12."""
+    assert gradcheck(lambda x: x**3, 2.0, 13.0, eps=1.0)
+    assert not gradcheck(lambda x: x**3, 2.0, 12.0, eps=1.0)
+
+
+def test_what_rounding_takes_of_large_values_is_allowed_for():
+    """Numbers near 10⁹ lie 10⁻⁷ apart, so a difference over 10⁻⁶ is right to a tenth."""
+    assert gradcheck(lambda x: 1e9 + x.sum(), np.zeros(2), np.ones(2))
+
+
 THREE = np.ones(3)
 DTYPES = [np.array([1, 2]), [1, 2], 3, np.ones(2, dtype=np.float32)]
 

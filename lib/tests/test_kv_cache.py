@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from comparing import close, up_to
+from comparing import close, refuses, up_to
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unrolled.models.encoder_decoder import EncoderDecoder
@@ -111,15 +111,9 @@ def test_a_source_of_a_read_that_failed_is_forgotten():
     close(ours(b, target, cache=cache), ours(b, target))
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: KVCache(1).crop(-2), "length must be at least 0, got -2"),
-        (lambda: [cache.append(torch.zeros(b, 1, 2, 5), torch.zeros(b, 1, 2, 5))
-                  for cache in [LayerCache()] for b in (2, 3)],
-         r"holds \(B, G\) = \(2, 1\), got \(3, 1\)"),
-    ],
+test_what_does_not_fit_is_refused = refuses(
+    (lambda: KVCache(1).crop(-2), "length must be at least 0, got -2"),
+    (lambda: [cache.append(torch.zeros(b, 1, 2, 5), torch.zeros(b, 1, 2, 5))
+              for cache in [LayerCache()] for b in (2, 3)],
+     r"holds \(B, G\) = \(2, 1\), got \(3, 1\)"),
 )  # fmt: skip
-def test_what_does_not_fit_is_refused(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

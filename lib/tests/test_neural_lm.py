@@ -65,11 +65,9 @@ def test_an_output_reads_the_last_n_minus_1_tokens_and_no_other(n_words, cut):
 
 
 @pytest.mark.parametrize("options", KINDS)
-def test_a_fresh_model_is_nearly_uniform_and_what_its_tanh_reads_keeps_the_embeddings_size(options):
+def test_what_a_fresh_tanh_reads_keeps_the_size_of_the_embeddings(options):
     sizes = {"vocab_size": 211, "embedding_dim": 61, "hidden_size": 61}
     lm = NeuralLM(NeuralLMConfig(**SIZES | options | sizes))
     tokens = torch.randint(211, (B, 101))
-    log_probs = lm(tokens).log_softmax(-1)
-    assert -log_probs.mean().item() == pytest.approx(np.log(211), abs=0.3)
     size = (lm.context(tokens) @ lm.hidden_layer.weight.T).std().item()
     assert size == pytest.approx(lm.config.init_std / 3**0.5, rel=0.1)

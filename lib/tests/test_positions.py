@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from comparing import close
+from comparing import close, refuses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unrolled.models.masks import distances
@@ -136,23 +136,17 @@ def test_a_position_beyond_the_context_is_refused():
         rotary(torch.randn(10, K))
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: sinusoidal(3, 5), "even d_model, got 5"),
-        (lambda: alibi_bias(H, 5, 3), "T = 5 queries and S = 3 keys"),
-        (lambda: RelativeBias(H, n_buckets=1), "above 0, got 1 and 128"),
-        (lambda: RelativeBias(H, n_buckets=5, bidirectional=True), "above 1, got 5 and 128"),
-        (lambda: RelativeBias(H, n_buckets=2, bidirectional=True), "got 2 and 128"),
-        (lambda: RelativeBias(H, n_buckets=32, max_distance=16), "max_distance above 16, got 32"),
-        (lambda: RelativeBias(H)(distances(T)[None]), r"behind must be \(T, S\) or \(B, 1"),
-        (lambda: Rotary(5), "rotary_dim must be even, got 5"),
-        (lambda: Rotary(8, layout="split"), "layout must be one of .* got 'split'"),
-        (lambda: Rotary(8, rotary_dim=3), "rotary_dim must be even, got 3"),
-        (lambda: Rotary(8, rotary_dim=10), "at least 2 and at most 8, got 10"),
-        (lambda: Rotary(8)(torch.zeros(5, 6)), r"expected \(…, T, 8\) .*, got \(5, 6\)"),
-    ],
+test_what_does_not_fit_is_refused = refuses(
+    (lambda: sinusoidal(3, 5), "even d_model, got 5"),
+    (lambda: alibi_bias(H, 5, 3), "T = 5 queries and S = 3 keys"),
+    (lambda: RelativeBias(H, n_buckets=1), "above 0, got 1 and 128"),
+    (lambda: RelativeBias(H, n_buckets=5, bidirectional=True), "above 1, got 5 and 128"),
+    (lambda: RelativeBias(H, n_buckets=2, bidirectional=True), "got 2 and 128"),
+    (lambda: RelativeBias(H, n_buckets=32, max_distance=16), "max_distance above 16, got 32"),
+    (lambda: RelativeBias(H)(distances(T)[None]), r"behind must be \(T, S\) or \(B, 1"),
+    (lambda: Rotary(5), "rotary_dim must be even, got 5"),
+    (lambda: Rotary(8, layout="split"), "layout must be one of .* got 'split'"),
+    (lambda: Rotary(8, rotary_dim=3), "rotary_dim must be even, got 3"),
+    (lambda: Rotary(8, rotary_dim=10), "at least 2 and at most 8, got 10"),
+    (lambda: Rotary(8)(torch.zeros(5, 6)), r"expected \(…, T, 8\) .*, got \(5, 6\)"),
 )
-def test_what_does_not_fit_is_refused(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

@@ -6,7 +6,7 @@ import operator
 
 import pytest
 import torch
-from comparing import close, passes_gradcheck, randomised, up_to
+from comparing import close, passes_gradcheck, randomised, refuses, up_to
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -309,35 +309,30 @@ def stepped(x, state):
     return new_cell("gru").step(torch.zeros(x), torch.zeros(state))
 
 
-@pytest.mark.parametrize(
-    ("message", "call"),
-    [
-        *((message, lambda args=args, how=how, options=options:
-           Recurrent(D, H, implementation=how)(X, *args, **options))
-          for how in ("reference", "fused") for message, args, options in (
-            ("tuple of 2 tensors", (torch.zeros(1, B, H),), {}),
-            (r"\(1, 7, 5\), got \(1, 6, 5\)", ((torch.zeros(1, 6, H),) * 2,), {}),
-            ("state has dtype", ((torch.zeros(1, B, H, dtype=torch.half),) * 2,), {}),
-            (r"mask must be bool \(7, 11\), got .*10\)", (), {"mask": ALL[:, 1:]}),
-            ("True up to", (), {"mask": HOLE}),
-            ("True up to", (), {"mask": LEFT}),
-            ("True up to", (), {"mask": ~ALL}))),
-        (r"\(B, T, 3\), none of them 0, got \(7, 11, 2\)", lambda: Recurrent(D, H)(X[..., :2])),
-        (r"\(B, T, 3\), none of them 0, got \(7, 3\)", lambda: Recurrent(D, H)(X[:, 0])),
-        ("float32, the parameters torch.float64", lambda: Recurrent(D, H)(X.float())),
-        ("tanh", lambda: Recurrent(D, H, "elman", nonlinearity="sigmoid")),
-        ("between layers", lambda: Recurrent(D, H, dropout=0.1)),
-        ("or a Cell", lambda: Recurrent(D, H, nn.LSTM)),
-        ("expected", lambda: keras((3, 14), (5, 15), (15,))),
-        ("expected", lambda: keras((3, 15), (5, 15), (3, 15))),
-        (r"\(\.\.\., 3\), got \(7, 2\)", lambda: stepped((B, 2), (B, H))),
-        (r"\(7, 5\), got \(6, 5\)", lambda: stepped((B, D), (6, H))),
-        *((why, lambda make=make, kind=kind: make(kind))
-          for kind in KINDS if kind not in FUSED for why, make in (
-            ("no fused kernel", lambda kind: new_stack(kind, implementation="fused")),
-            ("no module", lambda kind: new_stack(kind).as_torch()))),
-    ],
+test_what_does_not_fit_is_refused = refuses(
+    *((lambda args=args, how=how, options=options:
+       Recurrent(D, H, implementation=how)(X, *args, **options), message)
+      for how in ("reference", "fused") for message, args, options in (
+        ("tuple of 2 tensors", (torch.zeros(1, B, H),), {}),
+        (r"\(1, 7, 5\), got \(1, 6, 5\)", ((torch.zeros(1, 6, H),) * 2,), {}),
+        ("state has dtype", ((torch.zeros(1, B, H, dtype=torch.half),) * 2,), {}),
+        (r"mask must be bool \(7, 11\), got .*10\)", (), {"mask": ALL[:, 1:]}),
+        ("True up to", (), {"mask": HOLE}),
+        ("True up to", (), {"mask": LEFT}),
+        ("True up to", (), {"mask": ~ALL}))),
+    (lambda: Recurrent(D, H)(X[..., :2]), r"\(B, T, 3\), none of them 0, got \(7, 11, 2\)"),
+    (lambda: Recurrent(D, H)(X[:, 0]), r"\(B, T, 3\), none of them 0, got \(7, 3\)"),
+    (lambda: Recurrent(D, H)(X.float()), "float32, the parameters torch.float64"),
+    (lambda: Recurrent(D, H, "elman", nonlinearity="sigmoid"), "tanh"),
+    (lambda: Recurrent(D, H, dropout=0.1), "between layers"),
+    (lambda: Recurrent(D, H, nn.LSTM), "or a Cell"),
+    (lambda: keras((3, 14), (5, 15), (15,)), "expected"),
+    (lambda: keras((3, 15), (5, 15), (3, 15)), "expected"),
+    (lambda: stepped((B, 2), (B, H)), r"\(\.\.\., 3\), got \(7, 2\)"),
+    (lambda: stepped((B, D), (6, H)), r"\(7, 5\), got \(6, 5\)"),
+    *((lambda make=make, kind=kind: make(kind), why)
+      for kind in KINDS if kind not in FUSED for why, make in (
+        ("no fused kernel", lambda kind: new_stack(kind, implementation="fused")),
+        ("no module", lambda kind: new_stack(kind).as_torch()))),
+    error=(ValueError, TypeError),
 )  # fmt: skip
-def test_what_does_not_fit_is_refused(message, call):
-    with pytest.raises((ValueError, TypeError), match=message):
-        call()

@@ -184,16 +184,3 @@ def test_a_temperature_of_zero_is_a_distribution_as_well():
     assert Sampling(temperature=0).draw(logits).tolist() == [1, 0]
     with pytest.raises(ValueError, match="temperature must be above 0, got 0"):
         divide_by_temperature(logits, 0)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [({"top_p": 1.5}, "top_p must be .* got 1.5"), ({"min_p": 1.1}, "min_p must be .* got 1.1")],
-)
-def test_settings_that_cannot_be_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        Sampling(**options)
-    ((name, value),) = options.items()
-    if name in FILTERS:
-        with pytest.raises(ValueError, match=message):
-            FILTERS[name](torch.zeros(3), value)

@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from comparing import refuses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unrolled.training.losses import per_target
@@ -63,27 +64,22 @@ def made(**changes):
     return FitConfig(**dict(n_steps=7, lr=0.1) | changes)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: made(lr=None), "lr must be given"),
-        (lambda: made(optimizer=SGD), "lr must be left out: SGD brings its own"),
-        (lambda: made(optimizer=SGD, lr=None, weight_decay=0.1), "decay must be left out: SGD"),
-        (lambda: made(optimizer="sgd", betas=(0.9, 0.99)), "betas do not belong to sgd"),
-        (lambda: made(betas=(0.9, 1.0)), "each of the betas must be at least 0 and below 1"),
-        (lambda: made(betas=(0.9,)), "betas must be two"),
-        (lambda: made(betas=(0.9, "x")), "each of the betas must be a number"),
-        (lambda: made(momentum=0.9), "momentum does not belong to adamw"),
-        (lambda: made(schedule=len, warmup_steps=3), "belong to a named schedule"),
-        (lambda: made(min_lr_ratio=0.1), "min_lr_ratio belongs to linear and cosine"),
-        (lambda: made(decay_steps=5), "decay_steps belong to linear and cosine"),
-        (lambda: made(warmup_steps=8), "warmup_steps must be .* at most 7, got 8"),
-        (lambda: made(optimizer=SGD, lr=None).build(OTHER), "holds parameters that are not"),
-    ],
+test_what_is_impossible_or_excludes_another_setting_is_refused = refuses(
+    (lambda: made(lr=None), "lr must be given"),
+    (lambda: made(optimizer=SGD), "lr must be left out: SGD brings its own"),
+    (lambda: made(optimizer=SGD, lr=None, weight_decay=0.1), "decay must be left out: SGD"),
+    (lambda: made(optimizer="sgd", betas=(0.9, 0.99)), "betas do not belong to sgd"),
+    (lambda: made(betas=(0.9, 1.0)), "each of the betas must be at least 0 and below 1"),
+    (lambda: made(betas=(0.9,)), "betas must be two"),
+    (lambda: made(betas=(0.9, "x")), "each of the betas must be a number"),
+    (lambda: made(momentum=0.9), "momentum does not belong to adamw"),
+    (lambda: made(schedule=len, warmup_steps=3), "belong to a named schedule"),
+    (lambda: made(min_lr_ratio=0.1), "min_lr_ratio belongs to linear and cosine"),
+    (lambda: made(decay_steps=5), "decay_steps belong to linear and cosine"),
+    (lambda: made(warmup_steps=8), "warmup_steps must be .* at most 7, got 8"),
+    (lambda: made(optimizer=SGD, lr=None).build(OTHER), "holds parameters that are not"),
+    error=(ValueError, TypeError),
 )
-def test_what_is_impossible_or_excludes_another_setting_is_refused(call, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        call()
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,8 @@ from unrolled_book.behaviour import (
     check_shift,
 )
 
+from lib.tests.comparing import refuses
+
 B, T, V = 2, 5, 7
 kinds = pytest.mark.parametrize("make", [np.array, torch.tensor], ids=["numpy", "torch"])
 log_softmax = partial(special.log_softmax, axis=-1)
@@ -422,10 +424,6 @@ WRONG += [(check_padding, (model, IDS, REAL), message) for model, message in REA
 WRONG += [(check_batch, (model, IDS), message) for model, message in READS_OTHERS]
 
 
-@pytest.mark.parametrize(
-    ("check", "given", "error", "message"),
-    [*((check, given, BehaviourError, message) for check, given, message in WRONG), *UNFIT],
-)
-def test_a_mistake_is_named_and_what_cannot_be_judged_is_refused(check, given, error, message):
-    with pytest.raises(error, match=message):
-        check(*given)
+test_a_mistake_is_named_and_what_cannot_be_judged_is_refused = refuses(
+    *WRONG, *UNFIT, of=lambda check, given: check(*given), error=BehaviourError
+)  # fmt: skip

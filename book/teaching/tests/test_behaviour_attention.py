@@ -23,6 +23,8 @@ from unrolled_book.behaviour import (
     check_source,
 )
 
+from lib.tests.comparing import refuses
+
 B, T, S, V, D, H = 3, 7, 5, 11, 10, 2
 TEXT, SOURCE_TEXT = (np.random.default_rng(i).integers(0, V, (B, n)) for i, n in enumerate((T, S)))
 TOKENS, SOURCE = torch.tensor(TEXT), torch.tensor(SOURCE_TEXT)
@@ -306,14 +308,12 @@ WRONG_SOURCES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("check", "given", "error", "message"),
-    [*((check_permutation, given, BehaviourError, message) for *given, message in SHOW_THE_ORDER),
-     *((check, given, error, message) for check, rows in (
-         (check_permutation, WITHOUT_AN_ORDER), (check_order, WITHOUT_AN_ORDER),
-         (check_cache, WRONG_CACHES), (check_source, WRONG_SOURCES))
-       for *given, error, message in rows)],
+test_what_is_wrong_is_named_with_the_mistake = refuses(
+    *((check_permutation, given, BehaviourError, message) for *given, message in SHOW_THE_ORDER),
+    *((check, given, error, message)
+      for check, rows in (
+          (check_permutation, WITHOUT_AN_ORDER), (check_order, WITHOUT_AN_ORDER),
+          (check_cache, WRONG_CACHES), (check_source, WRONG_SOURCES))
+      for *given, error, message in rows),
+    of=lambda check, given: check(*given),
 )  # fmt: skip
-def test_what_is_wrong_is_named_with_the_mistake(check, given, error, message):
-    with pytest.raises(error, match=message):
-        check(*given)

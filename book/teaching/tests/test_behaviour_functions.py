@@ -25,6 +25,8 @@ from unrolled_book.behaviour.exponents import LAWS, embedding, simulated
 from unrolled_book.behaviour.probabilities import END
 from unrolled_book.scaling import power_law, valley
 
+from lib.tests.comparing import refuses
+
 # check_perplexity
 
 NATS = np.log([2.0, 4.0, 8.0, 4.0, 16.0])  # 12 bits for 5 tokens
@@ -313,12 +315,9 @@ WRONG = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("check", "given", "error", "message"),
-    [*((check, (wrong, *more, *given), BehaviourError, message)
-       for check, rows, given in WRONG for wrong, *more, message in rows),
-     *((check, given, error, message) for check, *given, error, message in CANNOT_TELL)],
+test_a_mistake_is_named_and_what_cannot_tell_is_refused = refuses(
+    *((check, (wrong, *more, *given), BehaviourError, message)
+      for check, rows, given in WRONG for wrong, *more, message in rows),
+    *((check, given, error, message) for check, *given, error, message in CANNOT_TELL),
+    of=lambda check, given: check(*given),
 )  # fmt: skip
-def test_a_mistake_is_named_and_what_cannot_tell_is_refused(check, given, error, message):
-    with pytest.raises(error, match=message):
-        check(*given)

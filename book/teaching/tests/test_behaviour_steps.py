@@ -5,6 +5,8 @@ import pytest
 import torch
 from unrolled_book.behaviour import BehaviourError, check_small_steps
 
+from lib.tests.comparing import refuses
+
 START, SLOPES = np.linspace(-2, 3, 7), np.array([-1.0, -0.6, 0.2, 0.7, 1.0, 1.5, 2.0])
 
 
@@ -48,22 +50,18 @@ def shrinking(rate, n):
     return (START - rate * n * SLOPES) * 0.999**n
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        (
-            walk(torch.bfloat16, start=START / 4),
-            r"100 steps at rate 0\.00125 .* of 7 weights stay .* in float32",
-        ),
-        (walk(torch.float16, start=np.full(7, 30.0)), "Are steps rounded away"),
-        (once_only, r"^10 steps at rate 0\.0125 go 10 % of the way .* and 0 of 7 weights.*were$"),
-        (whole_rate, r"^10 steps at rate 0\.0125 go 1e\+03 % of the way"),
-        (shrinking, r"^100 steps at rate 0\.00125 go 2e\+02 %"),
-    ],
+test_a_walk_that_loses_its_way_is_told_where = refuses(
+    (
+        walk(torch.bfloat16, start=START / 4),
+        r"100 steps at rate 0\.00125 .* of 7 weights stay .* in float32",
+    ),
+    (walk(torch.float16, start=np.full(7, 30.0)), "Are steps rounded away"),
+    (once_only, r"^10 steps at rate 0\.0125 go 10 % of the way .* and 0 of 7 weights.*were$"),
+    (whole_rate, r"^10 steps at rate 0\.0125 go 1e\+03 % of the way"),
+    (shrinking, r"^100 steps at rate 0\.00125 go 2e\+02 %"),
+    of=check_small_steps,
+    error=BehaviourError,
 )
-def test_a_walk_that_loses_its_way_is_told_where(wrong, message):
-    with pytest.raises(BehaviourError, match=message):
-        check_small_steps(wrong)
 
 
 def restless():
@@ -71,20 +69,15 @@ def restless():
     return lambda rate, n: START + next(calls)
 
 
-@pytest.mark.parametrize(
-    ("walk", "options", "error", "message"),
-    [
-        (lambda *_: START, {}, ValueError, "one step at rate 0.125 moves no weight"),
-        (lambda rate, n: START[: 7 - n], {}, ValueError, r"shape \(7,\) first and \(6,\) after"),
-        (lambda *_: START * np.nan, {}, ValueError, "not all are finite"),
-        (lambda *_: START[:0], {}, ValueError, "0 weights"),
-        (lambda *_: START.astype(int), {}, TypeError, "floats, got int64"),
-        (restless(), {}, ValueError, "start from the same ones"),
-        (walk(), {"n_steps": 9}, ValueError, "n_steps"),
-        (walk(), {"rate": 0}, ValueError, "rate"),
-        (walk(), {"tolerance": 0}, ValueError, "tolerance"),
-    ],
+test_a_walk_that_cannot_be_judged_is_refused = refuses(
+    (lambda *_: START, {}, "one step at rate 0.125 moves no weight"),
+    (lambda rate, n: START[: 7 - n], {}, r"shape \(7,\) first and \(6,\) after"),
+    (lambda *_: START * np.nan, {}, "not all are finite"),
+    (lambda *_: START[:0], {}, "0 weights"),
+    (lambda *_: START.astype(int), {}, TypeError, "floats, got int64"),
+    (restless(), {}, "start from the same ones"),
+    (walk(), {"n_steps": 9}, "n_steps"),
+    (walk(), {"rate": 0}, "rate"),
+    (walk(), {"tolerance": 0}, "tolerance"),
+    of=lambda walk, options: check_small_steps(walk, **options),
 )
-def test_a_walk_that_cannot_be_judged_is_refused(walk, options, error, message):
-    with pytest.raises(error, match=message):
-        check_small_steps(walk, **options)

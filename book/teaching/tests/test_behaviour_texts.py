@@ -14,6 +14,8 @@ from unrolled.data.wordpiece import WordPieceTokenizer
 from unrolled_book import vectors
 from unrolled_book.behaviour import BehaviourError, check_neighbours, check_round_trip
 
+from lib.tests.comparing import refuses
+
 # check_round_trip
 
 SHAKESPEARE = corpora.load("shakespeare-small").train[:5_000]
@@ -30,39 +32,35 @@ def test_what_loses_nothing_passes():
         check_round_trip(each.encode, each.decode, ["to be"])
 
 
-@pytest.mark.parametrize(
-    ("encode", "decode", "texts", "message"),
-    [
-        (BPE.encode, lambda ids: (BPE.decode([i]) for i in ids), [],
-         r"'café naïve' comes back .* from character 3 on.* the bytes of one character"),
-        (str.lower, str, [], "'To be, OR not' comes back .* character 0 on.* upper case is lost$"),
-        (str.strip, str, [], r"' a  b\\t' .* character 0 on.* white space is lost"),
-        (lambda t: " " + t if t else t, str, [], "comes back as ' to be'.* white space .*added"),
-        (lambda t: t.replace("\r\n", "\n"), str, [], "differs from character 8 on.* white space"),
-        (lambda t: unicodedata.normalize("NFC", t), str, [], "'cafe.' .* 3 .*normal forms"),
-        (lambda t: unicodedata.normalize("NFD", t), str, [], "'café naïve' .* normal forms"),
-        (lambda t: t.encode("ascii", "ignore").decode(), str, [], "'café naïve' .* no ASCII is"),
-        (lambda t: re.sub(r"\d", "#", t), str, [], r"'12 1998 3.14' .* from character 0 on$"),
-        (lambda t: t[:8], str, [], "'To be, OR not' comes back as 'To be, O': .* character 8 on$"),
-        # of a long text the part around the difference
-        (lambda t: t[:2_000], str, [], "^.{20,99} comes back as .{20,99}: .* character 2000 on$"),
-        (lambda t: t.lower().split(), " ".join, ["A  b"], "upper case and white space are lost"),
-        # marks that stand in the text are no reason
-        (str.lower, str, ["A <unk>"], "upper case is lost"),
-        (str.lower, str, ["A \ufffd"], "upper case is lost"),
-        # what is refused, or gives no text, does not come back
-        (CHARS.encode, CHARS.decode, [], r"cannot be encoded and decoded: character '\\t'"),
-        (lambda t: {"": 0}[t], lambda i: "", [], "cannot be encoded"),
-        *((each.encode, each.decode, [text], why) for each in OF_WORDS for text, why in (
-            ("To be", "upper case is lost"),
-            ("to zee", "not in the vocabulary, and no smaller pieces"))),
-        *((str, decode, ["abc"], "cannot be encoded and decoded")
-          for decode in (str.encode, lambda t: None, lambda t: t + 1, lambda t: 1 / 0)),
-    ],
+test_what_is_lost_is_named = refuses(
+    (BPE.encode, lambda ids: (BPE.decode([i]) for i in ids), [],
+     r"'café naïve' comes back .* from character 3 on.* the bytes of one character"),
+    (str.lower, str, [], "'To be, OR not' comes back .* character 0 on.* upper case is lost$"),
+    (str.strip, str, [], r"' a  b\\t' .* character 0 on.* white space is lost"),
+    (lambda t: " " + t if t else t, str, [], "comes back as ' to be'.* white space .*added"),
+    (lambda t: t.replace("\r\n", "\n"), str, [], "differs from character 8 on.* white space"),
+    (lambda t: unicodedata.normalize("NFC", t), str, [], "'cafe.' .* 3 .*normal forms"),
+    (lambda t: unicodedata.normalize("NFD", t), str, [], "'café naïve' .* normal forms"),
+    (lambda t: t.encode("ascii", "ignore").decode(), str, [], "'café naïve' .* no ASCII is"),
+    (lambda t: re.sub(r"\d", "#", t), str, [], r"'12 1998 3.14' .* from character 0 on$"),
+    (lambda t: t[:8], str, [], "'To be, OR not' comes back as 'To be, O': .* character 8 on$"),
+    # of a long text the part around the difference
+    (lambda t: t[:2_000], str, [], "^.{20,99} comes back as .{20,99}: .* character 2000 on$"),
+    (lambda t: t.lower().split(), " ".join, ["A  b"], "upper case and white space are lost"),
+    # marks that stand in the text are no reason
+    (str.lower, str, ["A <unk>"], "upper case is lost"),
+    (str.lower, str, ["A \ufffd"], "upper case is lost"),
+    # what is refused, or gives no text, does not come back
+    (CHARS.encode, CHARS.decode, [], r"cannot be encoded and decoded: character '\\t'"),
+    (lambda t: {"": 0}[t], lambda i: "", [], "cannot be encoded"),
+    *((each.encode, each.decode, [text], why) for each in OF_WORDS for text, why in (
+        ("To be", "upper case is lost"),
+        ("to zee", "not in the vocabulary, and no smaller pieces"))),
+    *((str, decode, ["abc"], "cannot be encoded and decoded")
+      for decode in (str.encode, lambda t: None, lambda t: t + 1, lambda t: 1 / 0)),
+    of=lambda encode, decode, texts: check_round_trip(encode, decode, *[texts][: len(texts)]),
+    error=BehaviourError,
 )  # fmt: skip
-def test_what_is_lost_is_named(encode, decode, texts, message):
-    with pytest.raises(BehaviourError, match=message):
-        check_round_trip(encode, decode, *[texts][: len(texts)])
 
 
 @pytest.mark.parametrize(
@@ -117,23 +115,19 @@ def test_vectors_from_company_pass():
     check_neighbours(build, tensor(TEXT), tensor(WORDS), share=0.9)
 
 
-@pytest.mark.parametrize(
-    ("build", "tokens", "words", "message"),
-    [
-        (of_frequency, TEXT, WORDS, "only 0 of 10 words .*“w\\d” is nearest to “w\\d+”, .* do not"),
-        (of_company, np.random.default_rng(1).permutation(TEXT), WORDS, r"only \d of 10 words"),
-        (nearer_when_shuffled, TEXT, [3, 4], "only 0 of 2 .*“w4” .* “w7”, .* 0.10; .* 0.89"),
-        # a word is not its own neighbour
-        (lambda _: np.eye(V), TEXT, WORDS, "a cosine of 0.00; .* nearest word has 0.00"),
-        (lambda _: np.zeros((V, 2)), TEXT, WORDS, "only 0 of 10 .*; 10 have an empty vector"),
-        (empty_when_shuffled, TEXT, WORDS, "only 3 of 10 .*; 7 have an empty vector"),
-        (partial(empty_when_shuffled, left=1e-15), TEXT, WORDS, "only 3 of 10 .*; 7 have an emp"),
-        (lambda _: np.full((V, 2), np.nan), TEXT, WORDS, "NaN"),
-    ],
+test_vectors_that_do_not_come_from_the_order_are_refused = refuses(
+    (of_frequency, TEXT, WORDS, "only 0 of 10 words .*“w\\d” is nearest to “w\\d+”, .* do not"),
+    (of_company, np.random.default_rng(1).permutation(TEXT), WORDS, r"only \d of 10 words"),
+    (nearer_when_shuffled, TEXT, [3, 4], "only 0 of 2 .*“w4” .* “w7”, .* 0.10; .* 0.89"),
+    # a word is not its own neighbour
+    (lambda _: np.eye(V), TEXT, WORDS, "a cosine of 0.00; .* nearest word has 0.00"),
+    (lambda _: np.zeros((V, 2)), TEXT, WORDS, "only 0 of 10 .*; 10 have an empty vector"),
+    (empty_when_shuffled, TEXT, WORDS, "only 3 of 10 .*; 7 have an empty vector"),
+    (partial(empty_when_shuffled, left=1e-15), TEXT, WORDS, "only 3 of 10 .*; 7 have an emp"),
+    (lambda _: np.full((V, 2), np.nan), TEXT, WORDS, "NaN"),
+    of=lambda build, tokens, words: check_neighbours(build, tokens, words, names=NAMES),
+    error=BehaviourError,
 )
-def test_vectors_that_do_not_come_from_the_order_are_refused(build, tokens, words, message):
-    with pytest.raises(BehaviourError, match=message):
-        check_neighbours(build, tokens, words, names=NAMES)
 
 
 def test_vectors_that_ignore_the_text_are_refused():
@@ -159,19 +153,14 @@ def test_a_seed_shuffles_the_text_as_often_as_is_asked_and_in_the_same_ways():
 # what cannot be judged
 
 
-@pytest.mark.parametrize(
-    ("check", "given", "options", "error", "message"),
-    [
-        (check_round_trip, (str, str, "abc"), {}, TypeError, "a list of texts, got one: 'abc'"),
-        (check_round_trip, (str, str, []), {}, ValueError, "at least one text"),
-        (check_neighbours, (of_company, TEXT / 1.0, WORDS), {}, TypeError, "integers, got float64"),
-        (check_neighbours, (of_company, TEXT, [[1, 2]]), {}, ValueError, r"1 ids .* got \(1, 2\)"),
-        (check_neighbours, (of_company, TEXT, [1, 23]), {}, ValueError, "lie in 0 … 22, got 1, 23"),
-        (check_neighbours, (lambda _: np.ones(3), TEXT, [1]), {}, ValueError, r"2, got \(3,\)"),
-        (check_neighbours, (of_company, TEXT, [1]), {"n_shuffles": 2}, ValueError, "n_shuffles"),
-        (check_neighbours, (of_company, TEXT, [1]), {"share": 1}, ValueError, "share must be"),
-    ],
+test_what_cannot_be_judged_is_refused = refuses(
+    (check_round_trip, (str, str, "abc"), {}, TypeError, "a list of texts, got one: 'abc'"),
+    (check_round_trip, (str, str, []), {}, "at least one text"),
+    (check_neighbours, (of_company, TEXT / 1.0, WORDS), {}, TypeError, "integers, got float64"),
+    (check_neighbours, (of_company, TEXT, [[1, 2]]), {}, r"1 ids .* got \(1, 2\)"),
+    (check_neighbours, (of_company, TEXT, [1, 23]), {}, "lie in 0 … 22, got 1, 23"),
+    (check_neighbours, (lambda _: np.ones(3), TEXT, [1]), {}, r"2, got \(3,\)"),
+    (check_neighbours, (of_company, TEXT, [1]), {"n_shuffles": 2}, "n_shuffles"),
+    (check_neighbours, (of_company, TEXT, [1]), {"share": 1}, "share must be"),
+    of=lambda check, given, options: check(*given, **options),
 )
-def test_what_cannot_be_judged_is_refused(check, given, options, error, message):
-    with pytest.raises(error, match=message):
-        check(*given, **options)

@@ -12,6 +12,8 @@ from torch import nn
 from unrolled.models.moe import MixtureOfExperts
 from unrolled_book.behaviour import BehaviourError, check_experts, check_initial_loss, check_units
 
+from lib.tests.comparing import refuses
+
 # check_units
 
 N, H = 11, 5
@@ -33,26 +35,22 @@ def test_different_units_pass_and_some_may_be_dead(make):
     check_units(make(RELU), dead=0.4)
 
 
-@pytest.mark.parametrize(
-    ("hidden", "options", "message"),
-    [
-        (RELU, {}, r"unit 2 gives 0 for all 11 inputs \(2 of 5.*Dead"),
-        (RELU, {"dead": 0.39}, r"unit 2 gives 0 .*\(2 of 5"),
-        (with_unit(3, 0.5, RELU), {"dead": 0.4}, r"unit 3 gives 0.5 .*\(1 of 5"),
-        (with_unit(3, RELU[:, [1]], RELU), {"dead": 0.4}, "units 1 and 3 .* 3 units do .* of 2\\b"),
-        (with_unit(4, 0.3, RELU), {}, r"unit 2 .*Dead"),
-        (with_unit(3, 1 - 1e-12), {}, r"unit 3 gives 1 .*Saturated"),
-        (with_unit(3, 0.5), {}, r"unit 3 gives 0.5 .*all zero"),
-        (HIDDEN[:, [0, 1, 0, 1, 0]], {}, r"units 0 and 2 .* 5 units do the work of 2\b"),
-        (with_unit(1, ALMOST), {"tolerance": 1e-2}, "units 0 and 1"),
-        (with_unit(2999, MANY[:, [1000]], MANY), {}, "units 1000 and 2999"),  # in seconds
-        (with_unit(3, np.nan), {}, "unit 3 holds NaN"),
-        (with_unit(3, -np.inf), {}, "unit 3 holds inf"),
-    ],
+test_the_first_unit_that_is_dead_stuck_or_a_twin_is_named = refuses(
+    (RELU, {}, r"unit 2 gives 0 for all 11 inputs \(2 of 5.*Dead"),
+    (RELU, {"dead": 0.39}, r"unit 2 gives 0 .*\(2 of 5"),
+    (with_unit(3, 0.5, RELU), {"dead": 0.4}, r"unit 3 gives 0.5 .*\(1 of 5"),
+    (with_unit(3, RELU[:, [1]], RELU), {"dead": 0.4}, "units 1 and 3 .* 3 units do .* of 2\\b"),
+    (with_unit(4, 0.3, RELU), {}, r"unit 2 .*Dead"),
+    (with_unit(3, 1 - 1e-12), {}, r"unit 3 gives 1 .*Saturated"),
+    (with_unit(3, 0.5), {}, r"unit 3 gives 0.5 .*all zero"),
+    (HIDDEN[:, [0, 1, 0, 1, 0]], {}, r"units 0 and 2 .* 5 units do the work of 2\b"),
+    (with_unit(1, ALMOST), {"tolerance": 1e-2}, "units 0 and 1"),
+    (with_unit(2999, MANY[:, [1000]], MANY), {}, "units 1000 and 2999"),  # in seconds
+    (with_unit(3, np.nan), {}, "unit 3 holds NaN"),
+    (with_unit(3, -np.inf), {}, "unit 3 holds inf"),
+    of=lambda hidden, options: check_units(hidden, **options),
+    error=BehaviourError,
 )
-def test_the_first_unit_that_is_dead_stuck_or_a_twin_is_named(hidden, options, message):
-    with pytest.raises(BehaviourError, match=message):
-        check_units(hidden, **options)
 
 
 @pytest.mark.parametrize("size", [1e-4, 1.0, 1e4])
@@ -134,47 +132,42 @@ def test_a_router_at_its_start_passes_and_one_with_a_large_bias_does_not():
 # what is wrong in a start or a load, and what cannot be judged
 
 
-@pytest.mark.parametrize(
-    ("check", "given", "options", "error", "message"),
-    [
-        (check_initial_loss, (3.0 * np.eye(V)[TARGETS], TARGETS), {}, BehaviourError, "Does the m"),
-        (check_initial_loss, (UNEVEN, [0]), {"tolerance": 0.8}, BehaviourError, "too large"),
-        (check_initial_loss, ([[0.0, 8.0], [0.0, 0.0]], [0, 0]), {}, BehaviourError, "too large"),
-        (check_initial_loss, (MASKED, [0, 4]), {}, BehaviourError, "NaN or an infinite"),
-        (check_initial_loss, (-MASKED, [0, 1]), {}, BehaviourError, "NaN or an infinite"),
-        (check_initial_loss, (EVEN + np.nan, [0, 1]), {}, BehaviourError, "NaN or an infinite"),
-        (check_initial_loss, (EVEN, [0, 1]), {"tolerance": np.nan}, ValueError, "at least 0"),
-        (check_initial_loss, (EVEN, [0, 1]), {"tolerance": -0.1}, ValueError, "at least 0"),
-        (check_initial_loss, (EVEN, [0, 1]), {"tolerance": np.inf}, ValueError, "finite"),
-        (check_initial_loss, (EVEN.astype(int), [0, 1]), {}, TypeError, "int64"),
-        (check_initial_loss, (EVEN, [0.0, 1.0]), {}, TypeError, "float64"),
-        (check_initial_loss, (EVEN, [0]), {}, ValueError, r"\(2, 11\) and \(1,\)"),
-        (check_initial_loss, (EVEN, [[0], [1]]), {}, ValueError, r"\(2, 1\)"),
-        (check_initial_loss, (EVEN[:0], TARGETS[:0, 0]), {}, ValueError, r"\(0, 11\)"),
-        (check_initial_loss, (EVEN[:, :1], [0, 0]), {}, ValueError, "there are 1 logits"),
-        (check_initial_loss, (EVEN, [0, V]), {}, ValueError, "0 … 11"),
-        (check_initial_loss, (EVEN, [-1, 0]), {}, ValueError, "-1 … 0"),
-        (
-            *(check_experts, (choices(0, 0, 500, 0, 500), E), {}, BehaviourError),
-            "expert 0 gets 0 %.*each 20 %: 3 of 5.*worth 2 exp",
-        ),
-        (check_experts, (choices(19, 250, 250, 240, 241), E), {}, BehaviourError, "0 gets 1.9 %"),
-        (check_experts, (FIRST, E), {}, BehaviourError, "worth 1 experts"),
-        (check_experts, (FIRST[:45], E), {}, ValueError, "45 .* to judge 5 experts: take 150"),
-        (check_experts, (FIRST * 1.0, E), {}, TypeError, "integers, got float64"),
-        (check_experts, (FIRST[:, 0], E), {}, ValueError, r"shape \(N, k\)"),
-        (check_experts, (FIRST[:0], E), {}, ValueError, r"shape \(N, k\)"),
-        (check_experts, (FIRST + E, E), {}, ValueError, "5 … 5, and there are 5"),
-        (check_experts, (FIRST - 1, E), {}, ValueError, "-1 … -1"),
-        (check_experts, (FIRST[:, [0, 0]], E), {}, ValueError, "twice"),
-        (check_experts, (FIRST, E), {"share": 0}, ValueError, "share"),
-        (check_experts, (FIRST, 1), {}, ValueError, "n_experts"),
-        (check_units, (RELU,), {"dead": 2}, ValueError, "dead must be at least 0 and at most 1"),
-        (check_units, (HIDDEN[:1],), {}, ValueError, r"\(1, 5\)"),
-        (check_units, (HIDDEN[:, 0],), {}, ValueError, r"\(11,\)"),
-        (check_units, (HIDDEN.astype(int),), {}, TypeError, "floats"),
-    ],
+test_what_is_wrong_or_cannot_be_judged_is_refused = refuses(
+    (check_initial_loss, (3.0 * np.eye(V)[TARGETS], TARGETS), {}, BehaviourError, "Does the m"),
+    (check_initial_loss, (UNEVEN, [0]), {"tolerance": 0.8}, BehaviourError, "too large"),
+    (check_initial_loss, ([[0.0, 8.0], [0.0, 0.0]], [0, 0]), {}, BehaviourError, "too large"),
+    (check_initial_loss, (MASKED, [0, 4]), {}, BehaviourError, "NaN or an infinite"),
+    (check_initial_loss, (-MASKED, [0, 1]), {}, BehaviourError, "NaN or an infinite"),
+    (check_initial_loss, (EVEN + np.nan, [0, 1]), {}, BehaviourError, "NaN or an infinite"),
+    (check_initial_loss, (EVEN, [0, 1]), {"tolerance": np.nan}, "at least 0"),
+    (check_initial_loss, (EVEN, [0, 1]), {"tolerance": -0.1}, "at least 0"),
+    (check_initial_loss, (EVEN, [0, 1]), {"tolerance": np.inf}, "finite"),
+    (check_initial_loss, (EVEN.astype(int), [0, 1]), {}, TypeError, "int64"),
+    (check_initial_loss, (EVEN, [0.0, 1.0]), {}, TypeError, "float64"),
+    (check_initial_loss, (EVEN, [0]), {}, r"\(2, 11\) and \(1,\)"),
+    (check_initial_loss, (EVEN, [[0], [1]]), {}, r"\(2, 1\)"),
+    (check_initial_loss, (EVEN[:0], TARGETS[:0, 0]), {}, r"\(0, 11\)"),
+    (check_initial_loss, (EVEN[:, :1], [0, 0]), {}, "there are 1 logits"),
+    (check_initial_loss, (EVEN, [0, V]), {}, "0 … 11"),
+    (check_initial_loss, (EVEN, [-1, 0]), {}, "-1 … 0"),
+    (
+        *(check_experts, (choices(0, 0, 500, 0, 500), E), {}, BehaviourError),
+        "expert 0 gets 0 %.*each 20 %: 3 of 5.*worth 2 exp",
+    ),
+    (check_experts, (choices(19, 250, 250, 240, 241), E), {}, BehaviourError, "0 gets 1.9 %"),
+    (check_experts, (FIRST, E), {}, BehaviourError, "worth 1 experts"),
+    (check_experts, (FIRST[:45], E), {}, "45 .* to judge 5 experts: take 150"),
+    (check_experts, (FIRST * 1.0, E), {}, TypeError, "integers, got float64"),
+    (check_experts, (FIRST[:, 0], E), {}, r"shape \(N, k\)"),
+    (check_experts, (FIRST[:0], E), {}, r"shape \(N, k\)"),
+    (check_experts, (FIRST + E, E), {}, "5 … 5, and there are 5"),
+    (check_experts, (FIRST - 1, E), {}, "-1 … -1"),
+    (check_experts, (FIRST[:, [0, 0]], E), {}, "twice"),
+    (check_experts, (FIRST, E), {"share": 0}, "share"),
+    (check_experts, (FIRST, 1), {}, "n_experts"),
+    (check_units, (RELU,), {"dead": 2}, "dead must be at least 0 and at most 1"),
+    (check_units, (HIDDEN[:1],), {}, r"\(1, 5\)"),
+    (check_units, (HIDDEN[:, 0],), {}, r"\(11,\)"),
+    (check_units, (HIDDEN.astype(int),), {}, TypeError, "floats"),
+    of=lambda check, given, options: check(*given, **options),
 )
-def test_what_is_wrong_or_cannot_be_judged_is_refused(check, given, options, error, message):
-    with pytest.raises(error, match=message):
-        check(*given, **options)

@@ -11,6 +11,8 @@ from unrolled_book import figures
 from unrolled_book.figures.diagrams import Part
 from unrolled_book.moving.explore import explore
 
+from lib.tests.comparing import refuses
+
 
 def texts(figure):
     return [t.get_text() for t in figure.axes[0].texts]
@@ -158,26 +160,21 @@ def test_a_module_is_drawn_from_what_it_does_with_its_shapes():
 SQUARE = torch.zeros(7, 7)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda b: figures.Board(900, 100), "at most 440 points wide, got 900"),
-        (lambda b: b.box(0, 0, "x", colour="red"), "'red' is no colour of the book"),
-        (lambda b: b.matrix(0, 0, np.zeros((2, 2, 2))), r"two axes, got shape \(2, 2, 2\)"),
-        (lambda b: b.matrix(0, 0, np.zeros((2, 2)), rows=["a"]), "rows needs 2 names"),
-        (lambda b: figures.computation_graph(exp(Tensor(0.0)), {}), r"call root\.backward"),
-        (lambda b: figures.computation_graph(exp(Tensor([0.0, 1.0])), {}, gradients=False),
-         r"draws scalars; the graph holds \(2,\)"),
-        (lambda b: figures.module_graph(Branches(), SQUARE), r"torch\.fx cannot trace Branches"),
-        (lambda b: figures.module_graph(Residual(), SQUARE, letters={"B": 7, "D": 7}), "same size"),
-        (lambda b: figures.table([]), "at least one row"),
-        (lambda b: figures.table([{"a": 1}, {"b": 1}]), r"row 1 has the columns \['b'\]"),
-        (lambda b: figures.table([{"a": 1}], form={"b": ".2f"}), r"form names the columns \['b'\]"),
-    ],
+test_what_cannot_be_drawn_is_refused = refuses(
+    (lambda b: figures.Board(900, 100), "at most 440 points wide, got 900"),
+    (lambda b: b.box(0, 0, "x", colour="red"), "'red' is no colour of the book"),
+    (lambda b: b.matrix(0, 0, np.zeros((2, 2, 2))), r"two axes, got shape \(2, 2, 2\)"),
+    (lambda b: b.matrix(0, 0, np.zeros((2, 2)), rows=["a"]), "rows needs 2 names"),
+    (lambda b: figures.computation_graph(exp(Tensor(0.0)), {}), r"call root\.backward"),
+    (lambda b: figures.computation_graph(exp(Tensor([0.0, 1.0])), {}, gradients=False),
+     r"draws scalars; the graph holds \(2,\)"),
+    (lambda b: figures.module_graph(Branches(), SQUARE), r"torch\.fx cannot trace Branches"),
+    (lambda b: figures.module_graph(Residual(), SQUARE, letters={"B": 7, "D": 7}), "same size"),
+    (lambda b: figures.table([]), "at least one row"),
+    (lambda b: figures.table([{"a": 1}, {"b": 1}]), r"row 1 has the columns \['b'\]"),
+    (lambda b: figures.table([{"a": 1}], form={"b": ".2f"}), r"form names the columns \['b'\]"),
+    of=lambda call: call(figures.Board(100, 100)),
 )  # fmt: skip
-def test_what_cannot_be_drawn_is_refused(call, message):
-    with pytest.raises(ValueError, match=message):
-        call(figures.Board(100, 100))
 
 
 def test_a_table_has_a_header_units_and_a_text_form(displayed):

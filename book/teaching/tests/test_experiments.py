@@ -89,7 +89,7 @@ RUNS = {
     "c13_seq2seq": (
         dict(arms=(c13_seq2seq.Arm(name="a", attention=None, n_steps=1, rate_of="none"),
                    c13_seq2seq.Arm(name="b", attention="dot", n_steps=2)), seeds=(0, 4)),
-        {"PER_LENGTH": 2, "N_SWAPS": 3,
+        {"shared.PER_LENGTH": 2, "N_SWAPS": 3,
          "rates": lambda: [{"arm": name, "rates": [{"lr": 0.1, "wrong": 9}, {"lr": lr, "wrong": 8}]}
                            for name, lr in (("none", 0.01), ("dot", 0.02))]},
         "runs", "arm n_steps seed", each("a", (1,), (0, 4)) + each("b", (2,), (0, 4))),
@@ -122,7 +122,8 @@ RUNS = {
         dict(arms=[c19_translation.Arm(name="a", n_layers=0, lrs=(1e-3,)),
                    c19_translation.Arm(name="b", n_layers=1, lrs=(1e-9, 1e-3))],
              seeds=(0, 4), n_steps=3, n_longer=2),
-        {"PER_LENGTH": 2, "BATCH_SIZE": 4, "DIGITS": (2, 12), "mixed": lambda: (345, 12_345)},
+        {"shared.PER_LENGTH": 2, "shared.BATCH_SIZE": 4, "shared.DIGITS": (2, 12),
+         "mixed": lambda: (345, 12_345)},
         "runs", "arm seed", each("ab", (0, 4))),
     "c20_authors": (
         dict(n_labelled=(2, 6), seeds=(0, 1, 2), lrs=(1e-3, 1e-2), n_steps=2, n_test=20),

@@ -8,6 +8,7 @@ from torch.nn.functional import one_hot
 from torch.testing import assert_close
 from unrolled.data.batches import IGNORE
 from unrolled_book.behaviour import BehaviourError, check_padding, check_permutation
+from unrolled_book.experiments import _number_words as shared
 from unrolled_book.experiments import c13_seq2seq as c13
 from unrolled_book.experiments import c19_masked
 from unrolled_book.experiments import c19_translation as c19
@@ -73,7 +74,7 @@ def test_words_count_with_the_end_mark_and_an_answer_only_as_a_whole(monkeypatch
     broken = right.clone()
     broken[0, 1] = 5
     for said, exact, words in ((right, 100, 8), (broken, 50, 7)):
-        monkeypatch.setattr(c13, "written", lambda *_, said=said: said)
+        monkeypatch.setattr(shared, "written", lambda *_, said=said: said)
         assert c13.exact(None, [345, 7]) == exact
         found = c13.words(lambda *_, said=said: one_hot(said, 40).float(), [345, 7])
         assert found == pytest.approx(100 * words / 8)
@@ -95,9 +96,10 @@ def test_shuffling_the_rows_changes_nothing_for_weights_that_read_them(monkeypat
 
 def test_batches_hold_training_numbers():
     train_on = {number_words.tokens(n, "de") for n in number_words.numbers("train")}
-    for batch in next(c13.batches(5)), next(c13.batches(6)):
+    for seed in (5, 6):
+        batch = next(shared.batches(c13.tensors, seed))
         assert {number_words.decode(row.tolist(), "de") for row in batch[0]} <= train_on
-    source, mask, *_ = next(c19.batches(5))
+    source, mask, *_ = next(shared.batches(c19.tensors, 5))
     assert {tuple(WORDS[i] for i in row[real]) for row, real in zip(source, mask, strict=True)} <= (
         train_on
     )
@@ -119,7 +121,7 @@ def swapped(module, pairs):
 @pytest.mark.parametrize(("kind", "place"), [("hundreds", 0), ("tens", 4), ("units", 2)])
 def test_a_swap_changes_one_token_on_each_side(kind, place):
     """At its place in "drei hundert fünf und vierzig tausend"."""
-    source, target, _ = swapped(c13, c13.swaps(kind, 1, 40))
+    source, target, _ = swapped(c13, c13.swaps(kind, seed=1, n=40))
     assert (source.sum(1) == 1).all()
     assert (target.sum(1) == 1).all()
     assert set((source.int().argmax(1) % 6).tolist()) == {place}
@@ -127,7 +129,7 @@ def test_a_swap_changes_one_token_on_each_side(kind, place):
 
 @pytest.mark.parametrize(("offset", "points", "late"), [(0, 100, 0), (1, 0, 100), (2, 0, 0)])
 def test_arrows_of_a_model_that_points_right_late_and_nowhere(offset, points, late):
-    pairs = c13.swaps("units", 2, 20)
+    pairs = c13.swaps("units", seed=2, n=20)
     source, _, perfect = swapped(c13, pairs)
 
     def model(read, inputs, mask, return_weights=False):

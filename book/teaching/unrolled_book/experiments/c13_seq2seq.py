@@ -12,7 +12,7 @@ never look at the source. About half an hour on one core.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -20,22 +20,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from unrolled.data.batches import IGNORE
-from unrolled.generation.generate import generate
 from unrolled.models.recurrent import Recurrent
 from unrolled.models.recurrent_cells import hidden
 from unrolled.models.seq2seq import Seq2Seq, Seq2SeqCache
 
+from unrolled_book.experiments import _number_words as shared
 from unrolled_book.experiments._common import best_lr, n_parameters, search, seeded
+from unrolled_book.experiments._number_words import DIGITS, KINDS, N_SWAPS, swaps, unseen
 from unrolled_book.tasks import number_words
 
-EMBEDDING, HIDDEN, BATCH_SIZE, MAX_NORM = 32, 64, 64, 1.0
+EMBEDDING, HIDDEN = 32, 64
 WIDER = 78  # a state with which the pair has as many parameters as "every step"
 LRS = 2.5e-3, 5e-3, 1e-2, 2e-2
 N_STEPS, LONGER, WITH_ATTENTION = 1_500, 4_500, 700
-DIGITS = tuple(range(3, number_words.MAX_DIGITS + 1))  # tested; of shorter ones there are few
-PER_LENGTH, N_SWAPS = 150, 100  # a length, a kind of digit
 SHOWN = 3  # numbers of nine digits whose answers are kept
-KINDS = "hundreds", "tens", "units"
 LONGEST = 23  # tokens of a source
 
 
@@ -130,54 +128,24 @@ def tensors(numbers: Sequence[int]) -> tuple[Tensor, ...]:
     return tuple(torch.from_numpy(array) for array in number_words.pairs(numbers))
 
 
-def batches(seed: int) -> Iterator[tuple[Tensor, ...]]:
-    """Training numbers without end; all of a batch have the same number of digits."""
-    rng = np.random.default_rng(seed)
-    lengths = range(2, number_words.MAX_DIGITS + 1)
-    of_length = {d: np.array(number_words.numbers("train", digits=(d,))) for d in lengths}
-    while True:
-        digits = int(rng.integers(2, number_words.MAX_DIGITS + 1))
-        yield tensors(rng.choice(of_length[digits], BATCH_SIZE).tolist())
+def nats(logits: Tensor, targets: Tensor) -> Tensor:
+    """The mean loss of a target."""
+    return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORE)
 
 
 def train(model: Seq2Seq, seed: int, n_steps: int, lr: float) -> list[float]:
-    """Adam with clipping, under teacher forcing. Returns the loss of every batch, in nats."""
-    optimizer, losses = torch.optim.Adam(model.parameters(), lr=lr), []
-    for _, (source, mask, inputs, targets) in zip(range(n_steps), batches(seed), strict=False):
-        logits = model(source, inputs, mask)
-        loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORE)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), MAX_NORM)
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
-
-
-def written(model: Seq2Seq, numbers: Sequence[int]) -> Tensor:
-    """What the model, running freely, writes for each number, within the length of the targets."""
-    source, mask, inputs, targets = tensors(numbers)
-    return generate(
-        model, inputs[:, :1], targets.shape[1], source=source, source_mask=mask,
-        stop=number_words.END, temperature=0,
-    )[:, 1:]  # fmt: skip
+    """The loss of every batch, in nats."""
+    return shared.train(model, shared.batches(tensors, seed), n_steps, lr, nats)
 
 
 def exact(model: Seq2Seq, numbers: Sequence[int]) -> float:
     """The percentage of numbers that the model, running freely, writes without any mistake."""
-    targets, said = tensors(numbers)[3], written(model, numbers)
-    said = F.pad(said, (0, targets.shape[1] - said.shape[1]), value=number_words.END)
-    return 100 * (said.eq(targets) | targets.eq(IGNORE)).all(1).float().mean().item()
-
-
-def unseen(digits: int, split: str = "test") -> tuple[int, ...]:
-    """Up to PER_LENGTH unseen numbers of a length."""
-    return number_words.numbers(split, digits=(digits,))[:PER_LENGTH]
+    return shared.exact(model, tensors(numbers))
 
 
 def by_length(model: Seq2Seq, measure: Callable = exact, split: str = "test") -> list[float]:
     """A measure for each of DIGITS."""
-    return [round(measure(model, unseen(d, split)), 1) for d in DIGITS]
+    return shared.by_length(lambda numbers: measure(model, numbers), split)
 
 
 @torch.no_grad()
@@ -204,22 +172,6 @@ def shuffled(model: Seq2Seq, numbers: Sequence[int], seed: int = 0) -> float:
         del model.encode
 
 
-def swaps(kind: str, seed: int = 0, n: int = N_SWAPS) -> list[tuple[int, int]]:
-    """Pairs of numbers of nine digits that differ in one digit of a kind, of KINDS.
-
-    All digits are 2 or more, so one German morpheme and one English word change, and nothing moves.
-    """
-    rng = np.random.default_rng(seed)
-    found = []
-    for _ in range(n):
-        digits = rng.integers(2, 10, size=9)
-        other = digits.copy()
-        place = 3 * rng.integers(3) + KINDS.index(kind)
-        other[place] = rng.choice([d for d in range(2, 10) if d != digits[place]])
-        found.append(tuple(int("".join(map(str, row))) for row in (digits, other)))
-    return found
-
-
 @torch.no_grad()
 def arrows(model: Seq2Seq, pairs: Sequence[tuple[int, int]]) -> dict:
     """Do the weights point to the source token whose change changes the output?
@@ -228,12 +180,9 @@ def arrows(model: Seq2Seq, pairs: Sequence[tuple[int, int]]) -> dict:
     after it. "points": the percentage where it does and the largest weight, in the step that writes
     the word, lies on the token that was changed. "late": where it lies on the token after it.
     """
-    (source, mask, inputs, targets), (source_2, mask_2, inputs_2, targets_2) = (
-        tensors(numbers) for numbers in zip(*pairs, strict=True)
-    )
-    rows, changed = torch.arange(len(pairs)), (source != source_2).int().argmax(1)
-    step = (targets != targets_2).int().argmax(1)
+    (source, mask, inputs, targets), second, (rows, changed, step) = shared.both(tensors, pairs)
     logits, weights = model(source, inputs, mask, return_weights=True)
+    source_2, mask_2, inputs_2, targets_2 = second
     after = model(source_2, inputs_2, mask_2)
     right = (logits[rows, step].argmax(-1) == targets[rows, step]) & (
         after[rows, step].argmax(-1) == targets_2[rows, step]
@@ -256,7 +205,7 @@ def trained(arm: Arm, seed: int, lr: float) -> dict:
     row["words"], shown = by_length(model, words), unseen(9)[:SHOWN]
     row["said"] = [
         {"number": n, "said": " ".join(number_words.decode(ids, "en"))}
-        for n, ids in zip(shown, written(model, shown).tolist(), strict=True)
+        for n, ids in zip(shown, shared.written(model, tensors(shown)).tolist(), strict=True)
     ]
     if model.attention is None:
         return row
@@ -288,9 +237,9 @@ def run(arms: Sequence[Arm] = ARMS, seeds: Sequence[int] = (0, 1, 2)) -> dict:
     lrs = {arm.name: best[arm.rate_of] for arm in arms}
     rows = [trained(arm, seed, lrs[arm.name]) for arm in arms for seed in seeds]
     config = {
-        "embedding": EMBEDDING, "hidden": HIDDEN, "batch_size": BATCH_SIZE, "max_norm": MAX_NORM,
-        "optimizer": "adam", "lrs": lrs, "digits": [*DIGITS], "per_length": PER_LENGTH,
-        "n_swaps": N_SWAPS, "arms": [asdict(arm) for arm in arms],
+        "embedding": EMBEDDING, "hidden": HIDDEN, "batch_size": shared.BATCH_SIZE,
+        "max_norm": shared.MAX_NORM, "optimizer": "adam", "lrs": lrs, "digits": [*DIGITS],
+        "per_length": shared.PER_LENGTH, "n_swaps": N_SWAPS, "arms": [asdict(arm) for arm in arms],
         "parameters": {arm.name: n_parameters(fresh(arm, 0)) for arm in arms},
     }  # fmt: skip
     return {"config": config, "seeds": [*seeds], "metrics": {"rates": found, "runs": rows}}

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,19 +20,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from unrolled.data.batches import IGNORE
-from unrolled.generation.generate import generate
 from unrolled.models.encoder_decoder import EncoderDecoder
 from unrolled.models.heads import attention_weights
 from unrolled.models.seq2seq import Seq2Seq
 from unrolled.models.transformer_config import TransformerConfig
 
+from unrolled_book.experiments import _number_words as shared
 from unrolled_book.experiments import c13_seq2seq
 from unrolled_book.experiments._common import best_lr, n_parameters, search, seeded
 from unrolled_book.tasks import number_words
 
-BATCH_SIZE, MAX_NORM, N_STEPS = c13_seq2seq.BATCH_SIZE, c13_seq2seq.MAX_NORM, 700
+N_STEPS = 700
 N_LONGER = 3 * N_STEPS
-DIGITS, PER_LENGTH = c13_seq2seq.DIGITS, c13_seq2seq.PER_LENGTH
 SEARCH_SEED = 100
 N_GERMAN = len(number_words.vocabulary("de"))
 N_ENGLISH = len(number_words.vocabulary("en"))
@@ -84,14 +83,6 @@ def tensors(numbers: Sequence[int]) -> tuple[Tensor, ...]:
     return source, mask, inputs, targets
 
 
-def batches(seed: int, digits: Sequence[int] = range(2, 13)) -> Iterator[tuple[Tensor, ...]]:
-    """Training numbers without end; all of a batch have the same number of digits."""
-    rng = np.random.default_rng(seed)
-    of_length = {d: np.array(number_words.numbers("train", digits=(d,))) for d in digits}
-    while True:
-        yield tensors(rng.choice(of_length[int(rng.choice(digits))], BATCH_SIZE).tolist())
-
-
 def rate(step: int, n_steps: int) -> float:
     """The factor of the learning rate: up over a tenth of the steps, then a cosine down to 0."""
     warmup = n_steps // 10
@@ -100,47 +91,32 @@ def rate(step: int, n_steps: int) -> float:
     return (1 + math.cos(math.pi * (step - warmup) / (n_steps - warmup))) / 2
 
 
+def nats(logits: Tensor, targets: Tensor) -> Tensor:
+    """The mean loss of a target."""
+    return F.cross_entropy(logits.mT, targets, ignore_index=IGNORE)
+
+
 def train(model: nn.Module, seed: int, lr: float, n_steps: int = N_STEPS, **which) -> list[float]:
-    """Adam with clipping, under teacher forcing. Returns the loss of every batch, in nats."""
-    optimizer, losses = torch.optim.Adam(model.parameters(), lr=lr), []
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate(step, n_steps))
-    numbers = batches(seed, **which)
-    for _ in range(n_steps):
-        source, mask, inputs, targets = next(numbers)
-        loss = F.cross_entropy(model(source, inputs, mask).mT, targets, ignore_index=IGNORE)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), MAX_NORM)
-        optimizer.step()
-        schedule.step()
-        losses.append(loss.item())
-    return losses
+    """The loss of every batch, in nats."""
+    numbers = shared.batches(tensors, seed, **which)
+    return shared.train(model, numbers, n_steps, lr, nats, lambda step: rate(step, n_steps))
 
 
 @torch.no_grad()
 def loss_of(model: nn.Module, numbers: Sequence[int]) -> float:
     """The mean loss of a target, in nats, under teacher forcing."""
     source, mask, inputs, targets = tensors(numbers)
-    return F.cross_entropy(model(source, inputs, mask).mT, targets, ignore_index=IGNORE).item()
+    return nats(model(source, inputs, mask), targets).item()
 
 
 def exact(model: nn.Module, numbers: Sequence[int]) -> float:
     """The percentage of numbers that the model, running freely, writes without any mistake."""
-    source, mask, inputs, targets = tensors(numbers)
-    written = generate(
-        model, inputs[:, :1], targets.shape[1], source=source, source_mask=mask,
-        stop=number_words.END, temperature=0,
-    )[:, 1:]  # fmt: skip
-    written = F.pad(written, (0, targets.shape[1] - written.shape[1]), value=number_words.END)
-    return 100 * (written.eq(targets) | targets.eq(IGNORE)).all(1).float().mean().item()
+    return shared.exact(model, tensors(numbers))
 
 
 def by_length(model: nn.Module, split: str = "test") -> list[float]:
-    """`exact` for each of DIGITS, of up to 150 numbers."""
-    return [
-        round(exact(model, number_words.numbers(split, digits=(d,))[:PER_LENGTH]), 1)
-        for d in DIGITS
-    ]
+    """`exact` for each of DIGITS."""
+    return shared.by_length(lambda numbers: exact(model, numbers), split)
 
 
 @torch.no_grad()
@@ -151,20 +127,9 @@ def cross_weights(model: EncoderDecoder, source, mask, inputs) -> list[Tensor]:
     return weights[model.config.n_layers :][1::2]  # after the encoder's; self, cross, self, …
 
 
-def swaps(seed: int = 0, n: int = c13_seq2seq.N_SWAPS) -> list[tuple[int, int]]:
-    """Pairs of numbers of nine digits that differ in one digit, a ten or a unit of a group.
-
-    All digits are 2 or more, so one German morpheme and one English word change, and nothing moves.
-    """
-    rng = np.random.default_rng(seed)
-    found = []
-    for _ in range(n):
-        digits = rng.integers(2, 10, size=9)
-        other = digits.copy()
-        place = 3 * rng.integers(3) + rng.choice([1, 2])  # of hundreds, tens, units: not the first
-        other[place] = rng.choice([d for d in range(2, 10) if d != digits[place]])
-        found.append(tuple(int("".join(map(str, row))) for row in (digits, other)))
-    return found
+def swaps(seed: int = 0, n: int = shared.N_SWAPS) -> list[tuple[int, int]]:
+    """Pairs of numbers that differ in one digit, a ten or a unit of a group."""
+    return shared.swaps("tens", "units", seed=seed, n=n)
 
 
 @torch.no_grad()
@@ -178,11 +143,8 @@ def rows(model: EncoderDecoder, pairs: Sequence[tuple[int, int]]) -> dict:
     the mean over the heads; "heads": as "predicted", for each head, and "heads by digit" of tens
     and units apart.
     """
-    (source, mask, inputs, targets), (source_2, mask_2, inputs_2, targets_2) = (
-        tensors(numbers) for numbers in zip(*pairs, strict=True)
-    )
-    i, changed = torch.arange(len(pairs)), (source != source_2).int().argmax(1)
-    step = (targets != targets_2).int().argmax(1)
+    first, second, (i, changed, step) = shared.both(tensors, pairs)
+    (source, mask, inputs, targets), (source_2, mask_2, inputs_2, targets_2) = first, second
     right = model(source, inputs, mask)[i, step].argmax(-1) == targets[i, step]
     right &= model(source_2, inputs_2, mask_2)[i, step].argmax(-1) == targets_2[i, step]
 
@@ -226,7 +188,7 @@ def forgetful(model: EncoderDecoder) -> Forgetful:
 
 def mixed() -> tuple[int, ...]:
     """Test numbers of all lengths, for one batch with much padding."""
-    return tuple(n for d in DIGITS for n in number_words.numbers("test", digits=(d,))[:20])
+    return tuple(n for d in shared.DIGITS for n in number_words.numbers("test", digits=(d,))[:20])
 
 
 def trained(arm: Arm, seed: int, lr: float, n_steps: int, *, forgets: bool = False) -> dict:
@@ -285,10 +247,9 @@ def run(
         for seed in seeds
     ]
     settings = {
-        "batch_size": BATCH_SIZE, "max_norm": MAX_NORM, "n_steps": n_steps, "n_longer": n_longer,
-        "optimizer": "adam",
-        "search": found, "lr": best, "digits": [*DIGITS], "per_length": PER_LENGTH,
-        "n_swaps": c13_seq2seq.N_SWAPS,
+        "batch_size": shared.BATCH_SIZE, "max_norm": shared.MAX_NORM, "n_steps": n_steps,
+        "n_longer": n_longer, "optimizer": "adam", "search": found, "lr": best,
+        "digits": [*shared.DIGITS], "per_length": shared.PER_LENGTH, "n_swaps": shared.N_SWAPS,
         "parameters": {arm.name: n_parameters(fresh(arm, 0)) for arm in arms},
     }  # fmt: skip
     return {
