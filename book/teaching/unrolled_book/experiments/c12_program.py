@@ -14,8 +14,10 @@ from pathlib import Path
 import numpy as np
 import torch
 import unrolled
+from torch import nn
 from unrolled.data.tokens import CharTokenizer
 from unrolled.generation.generate import generate
+from unrolled.models.ngram import NGram
 from unrolled.models.recurrent_lm import RecurrentLM
 from unrolled.training.evaluate import bits, evaluate
 from unrolled.training.fit import fit
@@ -23,10 +25,12 @@ from unrolled.training.fit import fit
 from unrolled_book.experiments._common import cosine, seeded, windows
 from unrolled_book.experiments.c12_cells import correlations
 from unrolled_book.experiments.c12_page import copied
+from unrolled_book.experiments.c20_learning import Counting
 
 SEED = 0
 N_HELD_OUT = 10  # files
 N_PAGES, PAGE, TEMPERATURE = 16, 600, 0.5
+ORDER = 7  # of the rival that counts
 ROWS, WIDEST = 8, 56  # lines of the excerpt, and their longest
 SHIFTS = (3001, 7001, 12_001)  # of a feature along the text: what chance finds
 PAIRS = {")": "(", "]": "[", "}": "{"}
@@ -124,8 +128,27 @@ def examine(model: RecurrentLM, held_out: str, tokenizer: CharTokenizer) -> dict
     return found
 
 
+def pages(net: nn.Module, tokenizer: CharTokenizer, n: int) -> list[str]:
+    """n pages, drawn after a line end, always with the same random numbers."""
+    starts = torch.full((n, 1), int(tokenizer.encode("\n")[0]))
+    rng = torch.Generator().manual_seed(SEED)
+    cache = hasattr(net, "new_cache")  # counting keeps nothing between characters
+    written = generate(net, starts, PAGE, rng=rng, temperature=TEMPERATURE, cache=cache)[:, 1:]
+    return [tokenizer.decode(page) for page in written.tolist()]
+
+
+def counting(read: str, tokenizer: CharTokenizer, n: int) -> dict:
+    """What Kneser-Ney counting of the same program writes, as `described`; "page": its first."""
+    counts = NGram.fit(
+        tokenizer.encode(read), ORDER, tokenizer.vocab_size, "kneser-ney", modified=True
+    )
+    texts = pages(Counting(counts), tokenizer, n)
+    return {"order": ORDER, "page": texts[0]} | described(texts, read)
+
+
 def run(*, n_steps: int = 2_600, hidden_size: int = 192, n_pages: int = N_PAGES) -> dict:
     """metrics: "pages" that the network writes; "written" and "program", see `described`;
+    "counting", see there;
     "cells", see `examine`."""
     read, held_out = program()
     tokenizer = CharTokenizer.train(read + held_out)
@@ -139,15 +162,13 @@ def run(*, n_steps: int = 2_600, hidden_size: int = 192, n_pages: int = N_PAGES)
     fit(model, batches, cosine(n_steps, 1e-2, SEED), progress=False)
     ids = tokenizer.encode(held_out)
     nats = evaluate(model, ids, len(held_out.encode()), start=newline, overlap=16).nats
-    starts = torch.full((n_pages, 1), newline)
-    rng = torch.Generator().manual_seed(SEED)
-    written = generate(model, starts, PAGE, rng=rng, temperature=TEMPERATURE)[:, 1:].tolist()
-    pages = [tokenizer.decode(page) for page in written]
+    texts = pages(model, tokenizer, n_pages)
     places = np.random.default_rng(SEED).integers(len(held_out) - PAGE, size=n_pages)
     metrics = {
         "test_bits_per_character": bits(nats / len(ids)),
-        "pages": pages,
-        "written": described(pages, read),
+        "pages": texts,
+        "written": described(texts, read),
+        "counting": counting(read, tokenizer, n_pages),
         "program": described([held_out[i : i + PAGE] for i in places], read),
         "cells": examine(model, held_out, tokenizer),
     }

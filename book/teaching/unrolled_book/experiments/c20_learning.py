@@ -32,7 +32,7 @@ CORPUS, SEEDS, SEED_OF_WEIGHTS = "shakespeare-small", (0, 1, 2), 20
 LOOKS = 0, 100, 200, 400, 800, 1500, 2200, 3000
 N_WRITTEN, N_SHOWN, TEMPERATURE, SEED_OF_TEXT = 2000, 160, 0.8, 4
 PEEK = 10_000  # validation characters
-ORDER = 3  # of the n-gram model
+ORDERS = 3, 7  # of the n-gram models
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,8 +130,10 @@ def run(*, settings: Settings = Settings(), looks: Sequence[int] = LOOKS,
         peek(model.eval())
         batches = windows(course.train, seed, batch_size=settings.batch_size, window=T)
         fit(model, batches, settings.fit(seed), valid=peek, progress=False)
-    counted = NGram.fit(course.train, ORDER, course.vocab_size, "kneser-ney", modified=True)
-    look(Counting(counted), True, model=f"{ORDER}-gram", bits=cost(counted, overlap=ORDER - 1))
+    for order in ORDERS:
+        counted = NGram.fit(course.train, order, course.vocab_size, "kneser-ney", modified=True)
+        costs = cost(counted, overlap=order - 1)
+        look(Counting(counted), True, model=f"{order}-gram", bits=costs)
     rows.append({"model": "Shakespeare"} | described(corpus.valid[:PEEK], vocabulary))
     config = {
         "corpus": CORPUS, "settings": asdict(settings), "fit": settings.fit(0).to_dict(),
