@@ -134,7 +134,9 @@ def test_gradients_are_the_references(transformers, exact_norms, case):
     named = theirs.named_parameters(remove_duplicate=False)
     load(gradients, {name: p.grad for name, p in named}, family)
     for name, parameter in ours.named_parameters():
-        close(parameter.grad, gradients.get_parameter(name).data)
+        theirs_found = gradients.get_parameter(name).data
+        largest = theirs_found.abs().max().item()  # about 170 in t5's table
+        close(parameter.grad, theirs_found, 1e-12 * max(1, largest))
 
 
 def test_berts_vectors_under_padding_and_types_are_the_references(transformers, device):

@@ -135,7 +135,7 @@ RUNS = {
         dict(settings=c20_learning.Settings(d_model=8, n_layers=1, n_heads=2, context_length=16,
                                             warmup_steps=1, n_steps=2, eval_every=1),
              looks=(0, 2), seeds=(0, 3), n_written=40), {},
-        "rows", "model", [*4 * [("GPT",)], ("3-gram",), ("Shakespeare",)]),
+        "rows", "model", [*4 * [("GPT",)], ("3-gram",), ("7-gram",), ("Shakespeare",)]),
     "c21_writing": (
         dict(seeds=(0, 3), n_texts=2),
         {"trained.load": lambda name: tiny(vocab_size=N_CHARACTERS, context_length=160)},

@@ -176,7 +176,7 @@ def test_the_looks_are_at_the_steps_that_were_asked_for_and_only_the_first_seed_
     assert [(row.get("seed"), row.get("step")) for row in rows[:4]] == [
         (seed, step) for seed in (3, 5) for step in (0, 4)
     ]
-    assert ["text" in row for row in rows] == [True, True, False, False, True, False]
+    assert ["text" in row for row in rows] == [True, True, False, False, True, True, False]
     assert [(point["seed"], point["step"]) for point in found["curve"]] == [
         (seed, step) for seed in (3, 5) for step in (0, 2, 4)
     ]
