@@ -49,8 +49,8 @@ each piece crosses the height $\frac13$ once.
 Ten layers with two units each, 20 units, do what a single layer needs one unit per piece for:
 $1023$ bends and one more for the first slope. That is what depth can do *in principle*
 ([Telgarsky, 2016](cite:telgarsky2016)). A change of a weight in the first layer by one in a
-thousand moves all 1024 pieces, so a random start finds nothing of the kind: again a solution
-that exists.
+thousand moves all 1024 pieces, so do not expect a random
+start to find it (we have not tried): again a solution that exists.
 
 ```python
 x = np.linspace(0, 1, 2**14 + 1)
