@@ -1,4 +1,5 @@
-"""What several experiments share: seeds, windows of a text, settings, a search over rates."""
+"""What several experiments share: seeds, windows of a text, settings, a search over rates, counts
+that write."""
 
 from __future__ import annotations
 
@@ -7,8 +8,9 @@ from contextlib import contextmanager
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from unrolled.data.batches import random_batch
+from unrolled.models.ngram import NGram
 from unrolled.training.fit import DivergedError, FitConfig
 
 
@@ -37,6 +39,17 @@ def cosine(n_steps: int, lr: float | None, seed: int, **changes) -> FitConfig:
 def n_parameters(model: nn.Module) -> int:
     """The number of parameters; shared ones count once."""
     return sum(p.numel() for p in model.parameters())
+
+
+class Counting(nn.Module):
+    """An n-gram model that `generate` can write with."""
+
+    def __init__(self, counted: NGram):
+        super().__init__()
+        self.counted, self.context_length = counted, counted.order
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return torch.from_numpy(self.counted(tokens.numpy()))  # (B, T, V)
 
 
 def search(lrs: Sequence[float], measure: Callable[[float], float], name: str) -> list[dict]:

@@ -22,10 +22,9 @@ from unrolled.models.recurrent_lm import RecurrentLM
 from unrolled.training.evaluate import bits, evaluate
 from unrolled.training.fit import fit
 
-from unrolled_book.experiments._common import cosine, seeded, windows
+from unrolled_book.experiments._common import Counting, cosine, seeded, windows
 from unrolled_book.experiments.c12_cells import correlations
 from unrolled_book.experiments.c12_page import copied
-from unrolled_book.experiments.c20_learning import Counting
 
 SEED = 0
 N_HELD_OUT = 10  # files

@@ -24,7 +24,7 @@ from unrolled.models.transformer_config import TransformerConfig
 from unrolled.training.evaluate import bits, evaluate
 from unrolled.training.fit import FitConfig, fit
 
-from unrolled_book.experiments._common import cosine, n_parameters, seeded, windows
+from unrolled_book.experiments._common import Counting, cosine, n_parameters, seeded, windows
 from unrolled_book.experiments.c21_writing import known, words
 from unrolled_book.experiments.ladder import Course
 
@@ -61,17 +61,6 @@ class Settings:
         """The chapter's loop, with a schedule that ends at `n_steps`."""
         return cosine(self.n_steps, self.lr, seed, warmup_steps=self.warmup_steps,
                       eval_every=self.eval_every)  # fmt: skip
-
-
-class Counting(nn.Module):
-    """An n-gram model that `generate` can write with."""
-
-    def __init__(self, counted: NGram):
-        super().__init__()
-        self.counted, self.context_length = counted, counted.order
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        return torch.from_numpy(self.counted(tokens.numpy()))  # (B, T, V)
 
 
 def write(model: nn.Module, newline: int, n: int = N_WRITTEN) -> Tensor:
