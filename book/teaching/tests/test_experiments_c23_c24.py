@@ -14,6 +14,7 @@ from torch.testing import assert_close
 from unrolled.data import corpora
 from unrolled.data.batches import IGNORE
 from unrolled.models.moe import MixtureOfExperts
+from unrolled.training.distributed import launch
 from unrolled.training.fit import cross_entropy, next_token_loss
 from unrolled_book.experiments import c23_precision as precision
 from unrolled_book.experiments import c23_shards as shards
@@ -40,6 +41,13 @@ def literal(model, inputs, targets, n_processes=1):
 
 def flat(gradients):
     return torch.cat([gradient.flatten() for gradient in gradients])
+
+
+def test_processes_share_the_gradient_of_one():
+    numbers = [3, 345, 7_777, 80, 65_432]
+    one = shards.gradient(shards.fresh(0), shards.tensors(numbers))
+    for found in launch(shards.shared_gradient, 2, numbers):
+        assert_close(found, one, rtol=1e-3, atol=1e-6)
 
 
 @pytest.mark.parametrize("n_processes", [1, 3, 8])

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch import Tensor
 from unrolled.data.batches import IGNORE, pad
 from unrolled.models.transformer import TransformerLM
@@ -88,6 +89,19 @@ def batches(seed: int, order: str = "drawn") -> Iterator[tuple[Tensor, Tensor]]:
 def by_length(numbers: Sequence[int]) -> list[int]:
     """The numbers, those of few tokens first."""
     return sorted(numbers, key=lambda n: len(number_words.tokens(int(n), "de")))
+
+
+def shared_gradient(numbers: Sequence[int]) -> Tensor:
+    """The gradient of the mean loss, by all processes that call this."""
+    inputs, targets = tensors(numbers)
+    rows = slice(dist.get_rank(), None, dist.get_world_size())
+    model = fresh(seed=0)
+    cross_entropy(model(inputs[rows]), targets[rows]).sum().backward()
+    total = torch.cat([p.grad.flatten() for p in model.parameters()])
+    n_tokens = (targets[rows] != IGNORE).sum()
+    dist.all_reduce(total)  # in place: now the sum over all processes
+    dist.all_reduce(n_tokens)
+    return total / n_tokens
 
 
 def shares(targets: Tensor, n_processes: int) -> Tensor:
