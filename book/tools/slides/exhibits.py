@@ -93,8 +93,8 @@ def lead(blocks: list[Block], i: int) -> str:
     if before is None or before.kind != "text" or before.section != blocks[i].section:
         return ""
     last = before.sentences[-1:]
-    whole = last and count(last[0].html) > 2 and not last[0].text[:1].islower()
-    return words.first(last) if whole else ""
+    whole = last and count(last[0].html) > 2 and not re.match(r"[a-z(]|.*this cell", last[0].text)
+    return words.first(last) if whole and not _asked_for(last[0], before) else ""
 
 
 def named(blocks: list[Block], i: int, most: int) -> str:
