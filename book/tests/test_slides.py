@@ -49,6 +49,22 @@ def test_every_number_on_a_slide_stands_in_the_chapter(name: str) -> None:
     assert set(NUMBER.findall(shown)) - known == set()
 
 
+@pytest.mark.parametrize("name", CHAPTER_NAMES)
+def test_a_boxed_formula_is_on_the_deck(name: str) -> None:
+    chapter, deck = slides_of(name)
+    boxed = [b for b in chapter.blocks if b.boxed and b.shown is not False]
+    page = "".join(chapter.parts)
+    assert sum(b.boxed for b in chapter.blocks) == page.count('<menclose notation="box">')
+    assert [b.tag for b in boxed if not any(str(b.tag) in slide.body for slide in deck)] == []
+
+
+def test_a_sentence_leads_to_the_question_after_it() -> None:
+    asked = next(slide for slide in slides("21_generation") if "To be, or not to be" in slide.body)
+    lead, question = asked.body.index("plainest"), asked.body.index("Predict.")
+    assert asked.kind == "poll"
+    assert lead < question
+
+
 def test_a_sentence_is_found_by_its_beginning_and_can_be_cut() -> None:
     text = BeautifulSoup("<p>One <b>two</b>, three. Is it four? It is.</p>", "html.parser").p
     found = words.sentences(text)
@@ -80,6 +96,8 @@ OVERFLOWS = """() => [...document.querySelectorAll("section.s-slide")].flatMap((
       || box.bottom > page.bottom + 1 || box.left < page.left - 1 || box.top < page.top - 1);
   });
   const small = parseFloat(getComputedStyle(body).fontSize) < 17;
+  const code = slide.querySelectorAll("div.highlight");
+  out.push(...[...code].filter(e => e.scrollWidth > e.clientWidth + 1));
   return [...out.map(e => e.outerHTML.slice(0, 80)), ...(small ? ["small"] : [])]
     .map(what => `${i + 1}: ${what}`);
 })"""

@@ -147,7 +147,7 @@ def _blocks(tag: Tag, section: str) -> Iterator[Block]:
             kind = "poll"
         elif "u-predict" in classes:
             kind = "question"
-        elif "math" in classes:
+        elif {"math", "u-equation"} & set(classes):  # with its number, if it is boxed
             kind = "formula"
         elif tag.select_one("table"):
             kind = "table"

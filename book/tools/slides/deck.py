@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 from dataclasses import dataclass, field
+from itertools import combinations, pairwise
 
 from book.tools.slides import exhibits, words
 from book.tools.slides.blocks import Block, Chapter
@@ -69,23 +70,23 @@ def _chosen(chapter: Chapter) -> list[Slide]:
     slides: list[Slide] = []
     waiting: list[str] = []  # what is said with the next slide
     blocks = chapter.blocks
+    made = [_of(block, blocks, i, chapter.name) for i, block in enumerate(blocks)]
     for i, block in enumerate(blocks):
         new = i == 0 or blocks[i - 1].section != block.section
         if new and waiting and slides:
             slides[-1].notes += waiting
             waiting = []
-        made = _of(block, blocks, i, chapter.name)
         if block.kind == "text":
             waiting.append(str(block.tag))
-        for slide in made:
+        for slide in made[i]:
             slide.notes = waiting + slide.notes
             waiting = []
-            if slides and _joins(slides[-1], slide):
+            if slides and _joins(slides[-1], slide) and not _asks(_next(made, i, slide), slide):
                 line = slide.body.replace("s-one", "s-reading")
                 slides[-1].body += "" if line in slides[-1].body else line
                 slides[-1].notes += slide.notes
                 slides[-1].kept = True
-            elif slides and _joins(slide, slides[-1]):
+            elif slides and (_joins(slide, slides[-1]) or _asks(slide, slides[-1])):
                 before = slides.pop()
                 slide.body = before.body.replace("s-one", "s-reading") + slide.body
                 slide.notes = before.notes + slide.notes
@@ -105,6 +106,19 @@ def _joins(exhibit: Slide, slide: Slide) -> bool:
     prose = re.sub(r"<(figcaption|table|pre|form)\b.*?</\1>", "", exhibit.body, flags=re.S)
     return (alone and exhibit.kind in kinds and exhibit.heading == slide.heading
             and count(prose) + count(slide.body) <= MOST)  # fmt: skip
+
+
+def _asks(slide: Slide | None, before: Slide) -> bool:
+    """Whether a lone sentence leads to the question that comes next: it stands above it."""
+    alone = before.kind == "text" and before.body.startswith('<p class="s-one">')
+    asking = slide is not None and slide.kind in {"question", "poll"}
+    return alone and asking and slide.heading == before.heading
+
+
+def _next(made: list[list[Slide]], i: int, slide: Slide) -> Slide | None:
+    """The slide after this one, which block i makes."""
+    after = [*made[i], *(each for later in made[i + 1 :] for each in later)]
+    return next(iter(after[after.index(slide) + 1 :]), None)
 
 
 def _of(block: Block, blocks: list[Block], i: int, name: str) -> list[Slide]:
@@ -136,10 +150,14 @@ def _of(block: Block, blocks: list[Block], i: int, name: str) -> list[Slide]:
     if not block.of_code:  # a formula or table of the text: nothing is said of it unasked
         lead = exhibits.lead(blocks, i)
         slide.body = (f"<p>{lead}</p>" if lead else "") + exhibit
+        if named := exhibits.named(blocks, i, MOST - count(lead)):
+            slide.body += f'<p class="s-reading">{named}</p>'
     else:
         room = MOST - count(exhibits.caption(block))
         reading = " ".join(said) or exhibits.reading(blocks, i, room)
-        slide.body = exhibit + (f'<p class="s-reading">{reading}</p>' if reading else "")
+        lead = "" if reading or block.kind != "code" else exhibits.lead(blocks, i)
+        slide.body = (f"<p>{lead}</p>" if lead else "") + exhibit
+        slide.body += f'<p class="s-reading">{reading}</p>' if reading else ""
     return [slide]
 
 
@@ -169,12 +187,24 @@ def _text(block: Block, blocks: list[Block], among: list[Sentence], say: list[st
 
 def _summary(block: Block) -> list[Slide]:
     """Its points, each by its first sentence, shared out among as few slides as they need."""
-    lines = [sentences(item)[0].html for item in block.tag.find_all("li", recursive=False)]
-    for each in range(len(lines), 0, -1):
-        parts = [lines[i : i + each] for i in range(0, len(lines), each)]
-        if each == 1 or max(count(" ".join(part)) for part in parts) <= MOST + 10:
+    lines = [_point(sentences(item)) for item in block.tag.find_all("li", recursive=False)]
+    for n in range(1, len(lines) + 1):
+        cuts = combinations(range(1, len(lines)), n - 1)
+        shares = [[lines[i:j] for i, j in pairwise((0, *cut, len(lines)))] for cut in cuts]
+        parts = min(shares, key=_longest)
+        if _longest(parts) <= MOST + 10:
             break
     return [Slide("text", block.section, exhibits.points(part), kept=True) for part in parts]
+
+
+def _point(said: list[Sentence]) -> str:
+    """The first sentence; of questions, all."""
+    n = next((i for i, one in enumerate(said) if not one.text.endswith("?")), len(said))
+    return " ".join(one.html for one in said[: max(n, 1)]).replace(" (below)", "")
+
+
+def _longest(parts: list[list[str]]) -> int:
+    return max(count(" ".join(part)) for part in parts)
 
 
 def _time(slides: list[Slide]) -> None:

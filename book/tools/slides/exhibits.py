@@ -12,6 +12,11 @@ from book.tools.slides.blocks import Block
 from book.tools.slides.words import MOST, count, sentences
 
 CODE_LINES = 12
+# How a sentence begins that speaks of what is not on the slide.
+ELSEWHERE = (
+    r"Try\b|\(|And so|Step through|In code|The same in|The next cell|Note the last line"
+    r"|.*\bbelow are\b"
+)
 
 
 def points(lines: list[str]) -> str:
@@ -28,7 +33,7 @@ def poll(tag: Tag) -> tuple[str, list[str]]:
     lines = [one.html for one in sentences(answer)[:3]]  # the first of them is the letter
     while len(lines) > 2 and count(before + " ".join(lines)) > MOST:
         lines.pop()
-    line = " ".join(lines)
+    line = " ".join(lines).replace("<strong>at ", "<strong>", 1)  # a choice, not a value
     notes = [str(child) for child in fold.find_all(["p", "ul", "ol"], recursive=False)]
     return (f'<div class="u-predict u-asked">{before}</div>'
             f'<div class="fragment s-answer"><p>{line}</p></div>'), notes  # fmt: skip
@@ -70,10 +75,16 @@ def reading(blocks: list[Block], i: int, most: int) -> str:
     if after is None or after.kind != "text" or after.section != blocks[i].section:
         return ""
     texts = after.sentences
-    if texts and re.match(r"Try\b|\(|And so|Step through", texts[0].text):
+    if texts and (re.match(ELSEWHERE, texts[0].text) or _asked_for(texts[0], after)):
         return ""
     found = words.first(texts, most)
-    return "" if found.endswith((":", ",", "?")) else found
+    return found if re.search(r"[.!][\"”’)]*(?:</\w+>)*$", found) else ""
+
+
+def _asked_for(one: words.Sentence, block: Block) -> bool:
+    """Whether the metadata of its cell want the sentence on a slide of its own."""
+    begins = [text.partition("…")[0].split() for text in block.slide.get("say", [])]
+    return any(one.text.startswith(" ".join(begin)) for begin in begins)
 
 
 def lead(blocks: list[Block], i: int) -> str:
@@ -82,4 +93,16 @@ def lead(blocks: list[Block], i: int) -> str:
     if before is None or before.kind != "text" or before.section != blocks[i].section:
         return ""
     last = before.sentences[-1:]
-    return words.first(last) if last and count(last[0].html) > 2 else ""
+    whole = last and count(last[0].html) > 2 and not re.match(r"[a-z(]|.*this cell", last[0].text)
+    return words.first(last) if whole and not _asked_for(last[0], before) else ""
+
+
+def named(blocks: list[Block], i: int, most: int) -> str:
+    """The sentence after a formula that says what its letters are: "where …"."""
+    after = blocks[i + 1] if i + 1 < len(blocks) and blocks[i].kind == "formula" else None
+    if after is None or after.kind != "text" or after.section != blocks[i].section:
+        return ""
+    texts = after.sentences
+    return (
+        words.first(texts, most) if texts and re.match(r"(?:where|with)\b", texts[0].text) else ""
+    )

@@ -4,15 +4,31 @@
   const page = document.documentElement;
   const FIGURES = ".u-explore, .u-model, .u-game, .u-typed, .u-paint";
 
-  // Letters as large as the slide has room for, down to half.
-  const fits = (body) => body.scrollHeight <= body.clientHeight + 1 &&
-    body.scrollWidth <= body.clientWidth + 1;
+  // Letters as large as the slide has room for, down to 17 of its 720 pixels; a drawing takes what is left.
+  const fits = (body) => [body, ...body.querySelectorAll("div.highlight")].every((part) =>
+    part.scrollHeight <= part.clientHeight + 1 && part.scrollWidth <= part.clientWidth + 1);
+  const isHigh = (body) => {
+    const drawings = body.querySelectorAll(":scope > .u-figure > svg, :scope > .u-explore > .u-frame > svg");
+    const { width, height } = drawings[0]?.viewBox.baseVal || {};
+    return drawings.length === 1 && width < 1.35 * height && !body.querySelector(":scope > :not(p, figure)");
+  };
   const fit = (slide) => {
     const body = slide.querySelector(".s-body");
     if (!body || !body.clientHeight) return;
+    body.classList.toggle("s-beside", isHigh(body));
+    body.style.setProperty("--s-high", `${body.clientHeight}px`);
     body.style.fontSize = "";
     const full = parseFloat(getComputedStyle(body).fontSize);
-    for (let size = full; size >= full / 2 && !fits(body); size -= 1) body.style.fontSize = `${size}px`;
+    body.style.removeProperty("--s-more");
+    for (let size = full; size >= 17 && !fits(body); size -= 1) body.style.fontSize = `${size}px`;
+    if (body.matches(".s-beside")) return;
+    const used = [...body.children].reduce((low, child) => Math.max(low, child.offsetTop + child.offsetHeight), 0) -
+      Math.min(...[...body.children].map((child) => child.offsetTop));
+    for (let more = body.clientHeight - used; more >= 8; more = more < 16 ? 0 : more / 2) {
+      body.style.setProperty("--s-more", `${more}px`);
+      if (fits(body)) return;
+    }
+    body.style.removeProperty("--s-more");
   };
   const fitAll = () => document.querySelectorAll("section.s-slide").forEach(fit);
 

@@ -44,7 +44,11 @@ def _of_paragraph(tag: Tag) -> list[Sentence]:
         now.append((piece, words))
         following = pieces[i + 1][1] if i + 1 < len(pieces) else ""
         apart = words != words.rstrip() or following != following.lstrip()
-        if _END.search(words.rstrip()) and apart and not words.startswith(("e.g.", "al.")):
+        quoted = piece.startswith(("<em", "<code")) and not re.search(
+            r"\w", words
+        )  # a mark that is spoken of
+        ends = _END.search(words.rstrip()) and not words.startswith(("e.g.", "al."))
+        if ends and apart and not quoted:
             found.append(now)
             now = Sentence()
     return [one for one in [*found, now] if one.text or _FORMULA.search(one.html)]
