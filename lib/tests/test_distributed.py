@@ -96,7 +96,6 @@ def all_cases(tensor, word):
 
 @pytest.mark.parametrize("n", [2, 3])
 def test_processes_train_as_one_and_end_with_the_same_bits(n, alone):
-    """Arguments and answers come through in order."""
     answers = launch(all_cases, torch.arange(3), "x", n=n)
     assert [told for told, _ in answers] == [(rank, [0, 1, 2], "x") for rank in range(n)]
     (_, found), *others = answers
