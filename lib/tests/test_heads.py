@@ -10,7 +10,9 @@ from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 from unrolled.models.attention import attend
 from unrolled.models.heads import MultiHeadAttention, attention_weights
+from unrolled.models.kv_cache import LayerCache
 from unrolled.models.masks import causal_mask
+from unrolled.models.positions import Rotary
 
 B, T, S, D, H, K, SOURCE = 3, 7, 11, 10, 5, 2, 13
 DTYPE = torch.float64
@@ -110,6 +112,14 @@ def test_autocast_leaves_attention_in_double_precision_alone(device):
     close(inside, module(x), 0)
     meta = module.to("meta")(torch.empty(B, T, D, device="meta"))  # a device without autocast
     assert meta.shape == (B, T, D)
+
+
+@pytest.mark.parametrize("n_kv_heads", [1, 5])
+def test_alone_it_reads_in_pieces_and_turns_by_the_caches_length(n_kv_heads):
+    module = MultiHeadAttention(D, H, n_kv_heads=n_kv_heads, rotary=Rotary(K))
+    x, cache = torch.randn(B, T, D), LayerCache()
+    pieces = [module(piece, cache=cache, causal=True) for piece in x.tensor_split([1, 4], dim=1)]
+    close(torch.cat(pieces, 1), module(x, causal=True))
 
 
 def asked(*shapes):
