@@ -161,16 +161,6 @@ def test_encoding_by_hand():
     assert [*pieces] == ["a", "", "é", "", "", "", "😀", ""]
 
 
-@settings(max_examples=100, deadline=None)
-@given(few_letters, some_pieces)
-def test_encoding_is_applying_the_merges_in_turn(piece, pieces):
-    tokenizer = BPETokenizer(learn_merges(pieces, 30, 1), pattern="none")
-    tokens = [bytes([byte]) for byte in piece]
-    for pair in tokenizer.merges:
-        tokens = joined(tokens, pair)
-    assert [tokenizer.vocab[i] for i in tokenizer.encode_bytes(piece)] == tokens
-
-
 @settings(max_examples=25, deadline=None)  # of thirty texts each
 @given(many_texts)
 @example([MANY_SCRIPTS, ""])

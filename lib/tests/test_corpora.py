@@ -99,8 +99,6 @@ def test_a_corpus_says_where_it_comes_from_and_prints_small():
         assert replace(corpus, train="", valid="", test="") == entry
         assert all((entry.title, entry.source, entry.licence, entry.splits, entry.sha256))
         assert len(repr(corpus)) < 1000
-    with pytest.raises(ValueError, match=r"one of shakespeare, .*names, got 'shakespear'"):
-        corpora.load("shakespear")
 
 
 @pytest.mark.parametrize(

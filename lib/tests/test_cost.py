@@ -6,7 +6,7 @@ from unrolled.accounting.cost import MODELS, cache_bytes, parameters
 from unrolled.models.architectures import tiny
 from unrolled.models.layers import GATED
 from unrolled.models.neural_lm import NeuralLMConfig
-from unrolled.models.transformer_config import PRESETS, TransformerConfig, preset
+from unrolled.models.transformer_config import PRESETS, TransformerConfig
 
 
 def by_formula(c, kind):
@@ -101,8 +101,3 @@ def test_a_cache_holds_as_many_bytes_as_computed(dtype, n_kv_heads):
     both(source, tokens, cache=caches[1])
     assert held(caches[0]) == cache_bytes(config, 11, batch=5, dtype=dtype)
     assert held(caches[1]) == cache_bytes(config, 11, batch=5, n_source=17, dtype=dtype)
-
-
-def test_what_cannot_be_is_refused():
-    with pytest.raises(ValueError, match=r"one of decoder, encoder, .*got 'both'"):
-        parameters(preset("gpt2"), "both")

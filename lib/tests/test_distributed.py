@@ -59,7 +59,7 @@ def trained(case, checkpoint=None):
     options = {"n_steps": 12, "lr": 0.1, "eval_every": 4} | case.get("config", {})
     model = bigram()
     if options.get("carry_state"):
-        torch.manual_seed(0)  # here and in each process
+        torch.manual_seed(0)  # the fixture `alone` trains before a test has set its seed
         model = RecurrentLM(VOCAB, "elman", embedding_dim=3, hidden_size=3)
     model.to(distributed.device() if case.get("on GPUs") else "cpu")
     batches, valid = (list(data(n, case.get("kind"))) for n in (6, 4))
@@ -97,7 +97,6 @@ def all_cases(tensor, word):
 
 @pytest.mark.parametrize("n", [2, 3])
 def test_processes_train_as_one_and_end_with_the_same_bits(n, alone):
-    """Arguments and answers come through in order."""
     answers = launch(all_cases, torch.arange(3), "x", n=n)
     assert [told for told, _ in answers] == [(rank, [0, 1, 2], "x") for rank in range(n)]
     (_, found), *others = answers

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from unrolled.models.ngram import NGram
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import preset
 from unrolled.training.evaluate import Evaluation, bits, bits_per_byte, evaluate, perplexity
@@ -22,6 +23,8 @@ def test_the_units_by_hand():
         assert bits_per_byte(total, len("ünd".encode())) == pytest.approx(2)
     lost, empty = (Evaluation(nats=x, n_tokens=n, n_bytes=2) for x, n in ((np.inf, 2), (0.0, 0)))
     assert lost.perplexity == np.inf  # without a warning
+    unseen = NGram.fit(np.array([0, 1, 2]), 2, 4)
+    assert evaluate(unseen, np.array([1, 3, 2, 0]), 4, start=0).bits_per_byte == np.inf
     with pytest.raises(ValueError, match="n_tokens must be at least 1, got 0"):
         _ = empty.perplexity
     with pytest.raises(ValueError, match="overlap must be at least 0 and at most 4"):

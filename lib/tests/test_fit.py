@@ -154,8 +154,6 @@ def test_the_best_parameters_are_kept_and_restored():
 
 
 def test_a_seed_decides_everything_and_nothing_outside_is_touched():
-    """A validation that draws numbers changes nothing either."""
-
     def run(seed, outside, valid=None):
         torch.manual_seed(outside)
         before, model = torch.get_rng_state(), bigram(dropout=0.5)

@@ -108,8 +108,6 @@ def test_both_directions_allow_every_pair():
 
 
 test_what_cannot_be_is_refused = refuses(
-    ({"kind": "feed-forward"}, "kind must be one of decoder, encoder, encoder-decoder"),
-    ({"pairs": "half"}, "pairs must be one of all, allowed, got 'half'"),
     ({"n_source": 3}, "n_source must be at least 0 and at most 0, got 3"),
     ({"kind": "encoder-decoder"}, "n_source must be at least 1, got 0"),
     ({"n_cached": 3, "training": True}, "n_cached must be at least 0 and at most 0, got 3"),

@@ -61,7 +61,6 @@ def downloaded(tmp_path, transformers, monkeypatch):
 
 
 def test_the_pages_code_runs_as_it_stands(downloaded, capsys):
-    """Each block in its turn, in one program, but with fewer steps."""
     blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text("utf8"), re.DOTALL | re.MULTILINE)
     names: dict = {}
     for block in blocks:

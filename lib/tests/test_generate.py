@@ -81,7 +81,6 @@ class Memory(nn.Module):
 )
 @both
 def test_frequencies_of_pairs_are_their_exact_probabilities(options, cache):
-    """Two new tokens after one prompt, against the product of conditional probabilities."""
     model, n, sampling = recurrent(), 5000, Sampling(**options)
     prompt = PROMPT[:1].expand(n, -1)
     drawn = generate(model, prompt, 2, rng=rng(), cache=cache, **options)[:, T:]

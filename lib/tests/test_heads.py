@@ -1,55 +1,22 @@
-"""Multi-head attention against torch's module and loops over heads; its cache against itself."""
+"""Multi-head attention against a loop over heads; `test_from_torch` has torch's own, in a whole."""
 
 import math
 
 import pytest
 import torch
-from comparing import close, randomised, refuses, up_to, with_gradients
+from comparing import close, randomised, refuses
 from torch import nn
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 from unrolled.models.attention import attend
 from unrolled.models.heads import MultiHeadAttention, attention_weights
 from unrolled.models.kv_cache import LayerCache
-from unrolled.models.masks import causal_mask, padding_mask
+from unrolled.models.masks import causal_mask
 from unrolled.models.positions import Rotary
 
 B, T, S, D, H, K, SOURCE = 3, 7, 11, 10, 5, 2, 13
 DTYPE = torch.float64
 both = pytest.mark.parametrize("implementation", ["reference", "fused"])
-
-
-def torchs_and_ours(bias, **options) -> tuple[nn.MultiheadAttention, MultiHeadAttention]:
-    """Torch's module with random weights, and ours with the same."""
-    theirs = randomised(nn.MultiheadAttention(D, H, bias=bias, batch_first=True))
-    ours = MultiHeadAttention(D, H, bias=bias, **options)
-    for kind in ("weight", "bias") if bias else ("weight",):
-        parts = *getattr(theirs, f"in_proj_{kind}").chunk(3), getattr(theirs.out_proj, kind)
-        for name, part in zip("qkvo", parts, strict=True):
-            getattr(getattr(ours, f"{name}_proj"), kind).data.copy_(part)
-    return theirs, ours
-
-
-@both
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("padded", [False, True])
-def test_self_attention_is_torchs_forward_and_backward(
-    implementation, bias, causal, padded, device
-):
-    theirs, ours = torchs_and_ours(bias, implementation=implementation)
-    theirs, ours = theirs.to(device), ours.to(device)
-    x = torch.randn(B, T, D, device=device, requires_grad=True)
-    real = up_to(*((7, 4, 1) if padded else (7, 7, 7)), width=T, device=device)
-    given = {"key_padding_mask": ~real, "average_attn_weights": False}  # True = may not attend
-    if causal:
-        given["attn_mask"] = ~causal_mask(T, device=device)
-    mask = padding_mask(real) if padded else None
-    got = with_gradients(lambda x: ours(x, mask=mask, causal=causal), x)
-    close(got, with_gradients(lambda x: theirs(x, x, x, **given)[0], x))
-    if implementation == "reference":
-        shown = ours(x, mask=mask, causal=causal, return_weights=True)
-        close(shown, theirs(x, x, x, **given))
 
 
 def test_a_seed_means_what_it_meant_for_one_matrix_of_keys_and_values():
@@ -65,32 +32,38 @@ def test_a_seed_means_what_it_meant_for_one_matrix_of_keys_and_values():
 
 
 def head_by_head(module, x, source, mask):
-    """The same, one head after the other, with plain matrices."""
+    """The same and its weights, one head after the other, with plain matrices."""
     n, width, group = module.n_heads, module.head_dim, module.n_heads // module.n_kv_heads
     k_all, v_all = module.k_proj(source), module.v_proj(source)
-    result = module.o_proj.bias.expand(*x.shape[:2], -1)
+    result, all_weights = module.o_proj.bias.expand(*x.shape[:2], -1), []
     for h in range(n):
         rows, shared = slice(h * width, (h + 1) * width), h // group
         columns = slice(shared * width, (shared + 1) * width)
         q = x @ module.q_proj.weight[rows].T + module.q_proj.bias[rows]
         scores = q @ k_all[..., columns].transpose(1, 2) / math.sqrt(width)
         weights = scores.masked_fill(~mask, -math.inf).softmax(-1)
+        all_weights.append(weights)
         result = result + weights @ v_all[..., columns] @ module.o_proj.weight[:, rows].T
-    return result
+    return result, torch.stack(all_weights, 1)
 
 
 @both
 @pytest.mark.parametrize("n_kv_heads", [1, 3, 6])
-@pytest.mark.parametrize("head_dim", [None, 5])
+@pytest.mark.parametrize(("head_dim", "causal"), [(None, False), (5, True)])
 def test_groups_share_keys_and_values_as_a_loop_over_heads_does(
-    implementation, n_kv_heads, head_dim, device
+    implementation, n_kv_heads, head_dim, causal, device
 ):
     options = {"n_kv_heads": n_kv_heads, "head_dim": head_dim, "implementation": implementation}
     module = randomised(MultiHeadAttention(12, 6, d_source=SOURCE, **options)).to(device)
     x, source = torch.randn(B, T, 12, device=device), torch.randn(B, S, SOURCE, device=device)
     mask = torch.rand(T, S, device=device) < 0.7
     mask[:, 0] = True
-    close(module(x, source, mask[None, None]), head_by_head(module, x, source, mask))
+    allowed = mask & causal_mask(T, S, device=device) if causal else mask
+    expected = head_by_head(module, x, source, allowed)
+    close(module(x, source, mask[None, None], causal=causal), expected[0])
+    if implementation == "reference":
+        shown = module(x, source, mask[None, None], causal=causal, return_weights=True)
+        close(shown, expected)
 
 
 class Casts(TorchDispatchMode):

@@ -130,7 +130,6 @@ def test_adapters_are_saved_alone_and_loaded_into_another_copy(device):
 
 @pytest.mark.parametrize("names", [QV, ["*.attention.*", "*.feed_forward.*"]])
 def test_outputs_gradients_and_merged_matrices_are_those_of_peft(names, transformers):
-    """The library `peft`, at r = 3 and α = 5, with our A and B in its adapters."""
     peft = pytest.importorskip("peft")
     ours, x = model(), tokens()
     theirs = copy.deepcopy(ours)

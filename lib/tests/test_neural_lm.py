@@ -52,7 +52,6 @@ def test_logits_are_those_of_the_equation(options, device):
 @pytest.mark.parametrize("n_words", [1, 2, 3, 5])
 @pytest.mark.parametrize("cut", [0, 1, 6])
 def test_an_output_reads_the_last_n_minus_1_tokens_and_no_other(n_words, cut):
-    """A cache keeps one fewer."""
     lm, before = model(context_length=n_words), 6
     changed = TOKENS.clone()
     changed[:, before] = (changed[:, before] + 1) % V

@@ -302,7 +302,6 @@ def fit(**changes):
 
 test_what_does_not_fit_is_refused = refuses(
     *((lambda given=given: fit(**given), message) for given, message in (
-        (dict(smoothing="katz"), "mle, additive, absolute, kneser-ney, got 'katz'"),
         (dict(smoothing="additive", discount=0.5), "discount goes with"),
         (dict(smoothing="kneser-ney", discount=(0.1, 0.2)), "one number or 3, got 2"),
         (dict(smoothing="absolute", modified=True), "modified=True goes with"),

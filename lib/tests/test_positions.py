@@ -145,7 +145,6 @@ test_what_does_not_fit_is_refused = refuses(
     (lambda: RelativeBias(H, n_buckets=32, max_distance=16), "max_distance above 16, got 32"),
     (lambda: RelativeBias(H)(distances(T)[None]), r"behind must be \(T, S\) or \(B, 1"),
     (lambda: Rotary(5), "rotary_dim must be even, got 5"),
-    (lambda: Rotary(8, layout="split"), "layout must be one of .* got 'split'"),
     (lambda: Rotary(8, rotary_dim=3), "rotary_dim must be even, got 3"),
     (lambda: Rotary(8, rotary_dim=10), "at least 2 and at most 8, got 10"),
     (lambda: Rotary(8)(torch.zeros(5, 6)), r"expected \(…, T, 8\) .*, got \(5, 6\)"),

@@ -92,7 +92,6 @@ def line_per_gate(cell: Cell, x, state):
 
 @every_kind
 def test_a_step_and_its_gates_are_the_formulas_line_per_gate(kind):
-    """One sequence needs no batch axis, and many may have two."""
     cell = new_cell(kind)
     x, state = torch.randn(2, B, D), random_state(cell, 2, B)
     expected, gates = line_per_gate(cell, x, state)
@@ -143,7 +142,6 @@ def test_the_forget_bias_is_the_sum_of_both_biases_and_touches_no_other_gate():
 def test_a_stack_equals_torchs_module_forward_and_backward(
     kind, bidirectional, n_layers, implementation, device
 ):
-    """The same seed draws torch's weights, and a state dict brings them."""
     sizes = {"n_layers": n_layers, "bidirectional": bidirectional}
     ours = new_stack(kind, **sizes, implementation=implementation).to(device)
     torch.manual_seed(0)

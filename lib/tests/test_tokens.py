@@ -178,12 +178,6 @@ def test_the_gain_is_the_change_of_the_likelihood(some_words, data):
         counts = {join(tokens, pair): n for tokens, n in counts.items()}
 
 
-def test_the_ratio_prefers_a_rare_pair_and_the_gain_a_common_one():
-    counts = {("z", "##z"): 1, ("t", "##h"): 90, ("t", "##o"): 10, ("s", "##h"): 10}
-    assert best(counts, "ratio") == ("z", "##z")
-    assert best(counts, "gain") == ("t", "##h")
-
-
 def test_a_pair_is_joined_from_left_to_right():
     assert characters("baaa") == ("b", "##a", "##a", "##a")
     assert join(characters("baaa"), ("##a", "##a")) == ("b", "##aa", "##a")

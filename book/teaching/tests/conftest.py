@@ -33,7 +33,12 @@ def house_style():
 def displayed(monkeypatch) -> list[dict]:
     """What a notebook would display: a bundle of media types for each call."""
     bundles: list[dict] = []
-    monkeypatch.setattr("IPython.display.display", lambda bundle, raw: bundles.append(bundle))
+
+    def display(bundle, *, raw):
+        assert raw, "the bundle itself would be shown as text"
+        bundles.append(bundle)
+
+    monkeypatch.setattr("IPython.display.display", display)
     return bundles
 
 

@@ -29,11 +29,7 @@ def test_whole_writers_pass_and_so_does_a_random_split_of_what_is_not_alike():
     check_split(ALIKE, OF % 3, near=30)
     check_split(APART, RANDOM, near=30)
     check_split(ALIKE, RANDOM, near=N)  # everything is near, by chance too
-
-
-def test_a_shuffled_file_leaves_no_witness():
-    order = rng.permutation(N)
-    check_split(ALIKE[order], RANDOM, near=30)
+    check_split(ALIKE[rng.permutation(N)], RANDOM, near=30)  # a shuffled file leaves no witness
 
 
 def test_the_shares_are_counted_as_by_hand():

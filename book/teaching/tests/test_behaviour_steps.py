@@ -25,13 +25,10 @@ def walk(dtype=torch.float32, optimiser=torch.optim.SGD, start=START, **options)
 
 
 @pytest.mark.parametrize("optimiser", [torch.optim.SGD, torch.optim.Adam])
-def test_weights_in_single_and_double_precision_pass(optimiser):
+def test_weights_in_single_and_double_precision_pass_and_in_fp16_where_bf16_does_not(optimiser):
     for dtype in (torch.float32, torch.float64):
         check_small_steps(walk(dtype, optimiser))
     check_small_steps(lambda rate, n: (START - rate * n * SLOPES).reshape(7, 1))  # numpy, a column
-
-
-def test_fp16_passes_where_bf16_does_not():
     check_small_steps(walk(torch.float16), n_steps=30)
     with pytest.raises(BehaviourError):
         check_small_steps(walk(torch.bfloat16), n_steps=30)

@@ -90,24 +90,19 @@ def test_a_run_has_all_seeds_and_products_follow_pmi_more_closely_after_training
     assert link(20, 0, short)["slope"] < 0.1 < link(20, 0, longer)["slope"]
 
 
-@pytest.fixture
-def blocks(monkeypatch):
-    """A text of 77 words in eleven groups of seven; each word is met only inside its group."""
+def test_a_new_name_finds_the_old_word_only_where_words_keep_company(monkeypatch):
+    """In a text of 77 words in eleven groups of seven, where each is met only inside its group."""
     rng = np.random.default_rng(0)
     parts = [rng.permutation(np.arange(7 * b, 7 * b + 7)) for b in rng.integers(0, 11, 6_000)]
-    known = tuple(map(str, range(77))), np.concatenate(parts)
-    monkeypatch.setattr(c05_renamed, "text", lambda: known)
-    return known
-
-
-def test_a_new_name_finds_the_old_word_only_where_words_keep_company(blocks):
-    before = blocks[1].copy()
+    words, tokens = tuple(map(str, range(77))), np.concatenate(parts)
+    monkeypatch.setattr(c05_renamed, "text", lambda: (words, tokens))
+    before = tokens.copy()
     for seed in range(3):
         real = found_again(200, seed, words=(3, 30))
         null = found_again(200, seed, words=(3, 30), shuffled=True)
         assert max(real["ranks"]) <= 7 < max(null["ranks"])
     assert real == found_again(200, seed, words=(3, 30))
-    np.testing.assert_array_equal(blocks[1], before)
+    np.testing.assert_array_equal(tokens, before)
 
 
 def plain(depth: int, seed: int = 1, **options) -> c06_depth.DeepNet:
@@ -134,15 +129,12 @@ def test_starts_are_what_they_are_called():
     assert_close(smaller.std().item(), (2 / 64) ** 0.5 / 40, rtol=0.05, atol=0)
 
 
-def test_inserted_identity_layers_change_no_output():
+def test_inserted_identity_layers_change_no_output_or_are_refused_where_they_would():
     model = plain(2)
     deeper = deepen(model, 9)
     tokens = torch.arange(16).view(2, 8)
     assert (len(deeper.stack.layers), len(model.stack.layers)) == (9, 2)
     assert torch.equal(deeper(tokens), model(tokens))
-
-
-def test_where_identity_layers_would_change_the_outputs_they_are_refused():
     residual = fresh(Arm(depth=2, residual=True), 1)
     for model in (residual, plain(2, batch_norm=True), c06_layers.fresh("tanh", 1)):
         with pytest.raises(ValueError, match="only a plain stack of ReLU layers"):

@@ -63,7 +63,6 @@ def test_the_starts_differ_where_they_say_and_nowhere_else():
 
 @pytest.mark.parametrize("start", STARTS)
 def test_reach_is_the_gradient_of_the_loss_at_each_tokens_vector(start):
-    """By finite differences on the vectors of two sequences."""
     model = network(start, 0).double()
     task = c10_tickets.examples(np.random.default_rng(0), 2, 3)
     vectors = model.embedding(torch.from_numpy(task.tokens)).detach()
@@ -155,16 +154,12 @@ def test_the_neighbour_rule_sees_an_opener_and_the_closer_after_it_and_no_more()
     assert is_right(rule, parentheses(rng, 50, pairs=2)).all()
 
 
-@pytest.fixture(scope="module")
-def result(short_texts):
+def test_every_seed_is_scored_at_the_best_rate_and_the_row_is_their_mean(short_texts, tmp_path):
     """One rate diverges: it is reported, and not chosen."""
-    return c12_words.run(
+    result = c12_words.run(
         corpus="shakespeare-small", vocab_size=101, n_steps=7, search_steps=2, seeds=(3, 5),
         lrs=(1e30, 1e-2, 2e-2), exhibit_lr=1e-4, orders=(2, 3),
     )  # fmt: skip
-
-
-def test_every_seed_is_scored_at_the_best_rate_and_the_row_is_their_mean(result, tmp_path):
     record.save("c12_words", **result, seconds=1.0, folder=tmp_path)
     assert record.load("c12_words", tmp_path)["metrics"] == result["metrics"]
     rows = [*result["metrics"]["rows"][2:], result["metrics"]["exhibit"]]
@@ -196,7 +191,6 @@ def test_every_seed_has_its_cell_and_its_looks(short_texts, monkeypatch, tmp_pat
 
 
 def test_a_model_of_the_character_before_listens_to_it_alone():
-    """A model whose prediction depends on the character before the last one alone."""
     tokenizer = CharTokenizer.train("\nabcdefghijklmnopqrstuvwxyz")
     table = torch.randn(27, 27)
     moved = c12_cells.listened(lambda ids: table[torch.roll(ids, 1, dims=1)], tokenizer, "abz")
@@ -243,19 +237,13 @@ def test_a_page_is_described_by_its_words_its_whole_lines_and_what_is_copied():
     assert c12_page.copied(["xnot", "tobe"], "or not", n=3) == 1 / 4
 
 
-def test_a_page_of_a_program_is_described_by_its_indents_and_its_brackets():
+def test_a_program_is_described_and_cut_by_its_indents_brackets_and_docstrings():
     found = c12_program.described(["cut\n    f(x)]\n  [a)\n" + 30 * "z"], "f(x) is read")
     assert found["four"] == found["indented"] / 2 == 1 / 2
     assert found["fits"] == 1 / 2  # a bracket that closes nothing does not count
-
-
-def test_a_docstring_lasts_from_three_marks_to_three_marks():
     found = c12_program.features('a"""b"""\nc')
     assert found["description"].tolist() == [0, 0, 0, 1, 1, 1, 1, 0, 0, 0]
     assert found["position in the line"].tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 0, 1]
-
-
-def test_the_excerpt_begins_with_a_function_and_holds_its_whole_docstring():
     lines = ["x = 1", "def f():", '    """Say."""', *(f"    y = {k}" for k in range(7))]
     text = "\n".join(lines)
     assert text[c12_program.excerpt(text)].split("\n") == lines[1:9]

@@ -45,7 +45,6 @@ def test_reads_is_the_weight_on_the_answer_where_no_other_answer_stands():
 
 
 def test_without_a_head_the_layer_gives_what_the_other_heads_add():
-    """And the model itself stays as it was."""
     model, tokens = tiny(n_layers=1).double(), torch.arange(7)[None]
     before = {key: value.clone() for key, value in model.state_dict().items()}
     seen = []

@@ -2,13 +2,13 @@
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from test_experiments import best
+from test_experiments import best, small
 from test_experiments import tiny as small_model
 from torch import nn
 from torch.testing import assert_close
@@ -17,7 +17,6 @@ from unrolled.data.tokens import CharTokenizer
 from unrolled_book.experiments import (
     c20_authors,
     c20_copy,
-    c20_equal_tokens,
     c20_learning,
     c20_longer,
     c20_patch,
@@ -129,16 +128,6 @@ def test_fine_tuning_learns_what_can_be_told_from_one_letter(tiny, tokenizer):
     assert c20_authors.by_counting(quiz, quiz, tokenizer) == 1
 
 
-def test_recipes_are_the_rows_with_as_many_tokens_or_twice_the_updates_and_nothing_else_changed():
-    rows = [record.load(f"ladder_{name}")["config"]["recipe"] for name in ("transformer", "lstm")]
-    short, (read, own) = c20_equal_tokens.SHORT, rows
-    n_tokens = short.n_steps * short.batch_size * short.window
-    assert n_tokens == read["n_steps"] * read["batch_size"] * read["window"]
-    assert (short.hidden_size, short.lr) == (own["hidden_size"], own["lr"])
-    for longer, row in zip(c20_longer.RECIPES, rows, strict=True):
-        assert asdict(longer) == {"windows": {}} | row | {"n_steps": 2 * row["n_steps"]}
-
-
 def test_the_longer_ones_can_be_recorded_side_by_side(short_texts, monkeypatch, tmp_path):
     def in_turn(n_processes, mp_context):  # a process of its own would read the whole texts
         assert pickle.loads(pickle.dumps((climb, c20_longer.RECIPES)))[1] == c20_longer.RECIPES
@@ -168,20 +157,13 @@ def test_a_text_is_described_by_its_known_words_and_the_form_of_its_words_and_li
 
 
 def test_the_looks_are_at_the_steps_that_were_asked_for_and_only_the_first_seed_is_shown():
-    settings = c20_learning.Settings(
-        d_model=8, n_layers=1, n_heads=2, context_length=16, warmup_steps=1, n_steps=4, eval_every=2
-    )
-    found = c20_learning.run(settings=settings, looks=(0, 4), seeds=(3, 5), n_written=30)
-    rows = found["metrics"]["rows"]
-    assert [(row.get("seed"), row.get("step")) for row in rows[:4]] == [
-        (seed, step) for seed in (3, 5) for step in (0, 4)
-    ]
+    rows, curve = small("c20_learning")["metrics"]["rows"], small("c20_learning")["curve"]
+    looks = [(row.get("seed"), row.get("step")) for row in rows[:4]]
+    assert looks == [(seed, step) for seed in (0, 3) for step in (0, 2)]
     assert ["text" in row for row in rows] == [True, True, False, False, True, True, False]
-    assert [(point["seed"], point["step"]) for point in found["curve"]] == [
-        (seed, step) for seed in (3, 5) for step in (0, 2, 4)
-    ]
-    bits = {(point["seed"], point["step"]): point["bits"] for point in found["curve"]}
-    assert all(row["bits"] == bits[row["seed"], row["step"]] for row in rows[:4])
+    bits = {(point["seed"], point["step"]): point["bits"] for point in curve}
+    assert [*bits] == [(seed, step) for seed in (0, 3) for step in (0, 1, 2)]
+    assert [row["bits"] for row in rows[:4]] == [bits[look] for look in looks]
 
 
 def test_what_counting_writes_after_a_character_it_has_counted_there():

@@ -94,7 +94,6 @@ def test_a_training_spends_its_budget_and_leaves_torchs_generator_alone():
 
 
 def test_what_is_timed_reads_as_far_as_its_name_says():
-    """The gradient of one output tells which inputs it reads."""
     x, w = times.inputs(23, 5)
     near, far, all_of_it = [*range(16 - times.REACH, 16)], [*range(16)], [*range(23)]
     wanted = dict(zip(times.KINDS, (all_of_it, near, near, far), strict=True))

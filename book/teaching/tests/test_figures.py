@@ -107,7 +107,7 @@ def test_text_stays_text_in_the_font_of_the_page_and_an_image_survives():
 
 def test_show_displays_labelled_html_with_a_plain_fallback_and_closes(displayed):
     fig = lines_figure()
-    figures.show(fig, alt='Three "lines" & more', caption="a < b, $x < 2$")
+    assert figures.show(fig, alt='Three "lines" & more', caption="a < b, $x < 2$") is None
     (bundle,) = displayed
     assert bundle["text/plain"] == '[Figure: Three "lines" & more]\na < b, $x < 2$'
     label = 'role="img" aria-label="Three &quot;lines&quot; &amp; more"'

@@ -7,32 +7,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
-from unrolled.models.ngram import NGram
 from unrolled.training.evaluate import evaluate
 from unrolled_book.experiments import _climb as climbing
 from unrolled_book.experiments import ladder, record
 from unrolled_book.experiments._climb_feedforward import Shape
-
-TEXT = np.random.default_rng(0).integers(0, 7, 211)
-MODEL = NGram.fit(np.random.default_rng(1).integers(0, 7, 307), 3, 7, "kneser-ney")
-
-
-def test_a_torch_module_is_scored_in_evaluation_mode_and_left_as_it_was_even_if_it_fails():
-    """Logits that depend on the last token; dropout would show if evaluation forgot to end it."""
-    model = torch.nn.Sequential(torch.nn.Embedding(7, 7), torch.nn.Dropout(0.5))
-    result = evaluate(model, TEXT, 211, start=3, context_length=13, overlap=1)
-    previous = torch.from_numpy(np.append(3, TEXT[:-1]))
-    log_probs = model[0](previous).log_softmax(-1)[range(211), TEXT]
-    assert result.nats == pytest.approx(-log_probs.sum().item(), rel=1e-6)
-    with pytest.raises(IndexError):
-        evaluate(model, np.array([3, 99, 3]), 3, start=3)
-    assert model.training
-
-
-def test_maximum_likelihood_pays_an_infinite_price_for_an_unseen_context():
-    model = NGram.fit(np.array([0, 1, 2]), 2, 4)
-    assert evaluate(model, np.array([1, 3, 2, 0]), 4, start=0).bits_per_byte == np.inf
 
 
 def test_the_recorded_ladder_descends_on_the_corpus_that_ships():

@@ -33,7 +33,6 @@ def test_known_numbers_are_spelled_as_the_languages_do(line):
 
 @given(ANY, ANY)
 def test_tokens_lose_nothing_and_come_back_from_their_ids(n, other):
-    """Nothing but spaces, hyphens and commas; a decoder stops at the end mark."""
     assert "".join(nw.tokens(n, "de")) == nw.words(n, "de").replace(" ", "")
     assert set(nw.tokens(n, "de")) <= set(nw.MORPHEMES)
     for language in ("en", "fr"):
@@ -81,9 +80,6 @@ def test_no_number_stands_in_two_splits_and_none_is_lost(by, sizes):
             assert {len(str(n)) for n in part} == set(nw.LENGTHS[split])
         else:
             assert all(nw.split_of(n) == split for n in part)
-
-
-def test_digits_choose_the_lengths():
     assert {len(str(n)) for n in nw.numbers("test", digits=[6, 9])} == {6, 9}
     assert len(nw.numbers("test", digits=[9])) > 100
     assert nw.numbers("train", by="length", digits=[12]) == ()

@@ -184,7 +184,4 @@ def test_what_breaks_a_rule_would_be_found():
         (prints, "def f():\n    print(1)", [2]),
     ]:  # fmt: skip
         assert rule(ast.parse(source), "unrolled.models") == found, source
-
-
-def test_a_circle_would_be_found():
     assert set(circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}})) == {"a", "b", "c"}

@@ -61,7 +61,6 @@ def same(a, b) -> bool:
 @settings(max_examples=120)
 @given(VALUES)
 def test_what_crosses_as_strict_json_arrives_equal_and_of_the_same_type(value):
-    """And the comparison finds no difference."""
     arrived = decode(json.loads(json.dumps(encode(value), allow_nan=False)))
     assert same(arrived, value)
     assert difference(value, arrived) is None
