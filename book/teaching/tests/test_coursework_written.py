@@ -4,6 +4,7 @@ import base64
 import csv
 import json
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from urllib.error import HTTPError
@@ -108,7 +109,7 @@ def test_the_page_shows_answers_beside_the_rubric_and_runs_nothing_of_theirs(not
 
 
 def test_without_the_packages_for_it_the_text_stands_as_it_was_written(monkeypatch):
-    monkeypatch.setattr(written_page, "_renderer", lambda: None)
+    monkeypatch.setattr(written_page, "_renderer", lambda tables: None)
     joined = STATEMENT.replace("One\nparagraph of\n", "One paragraph of ")  # but not its lists
     assert written_page.rendered(f"<{STATEMENT}") == f'<div class="plain">&lt;{joined}</div>'
 
@@ -126,6 +127,16 @@ def test_without_the_packages_for_it_the_text_stands_as_it_was_written(monkeypat
 )
 def test_formulas_are_set_and_nothing_that_is_written_becomes_markup(said, html):
     assert html in written_page.rendered(said)
+
+
+@pytest.mark.parametrize(
+    "said", ["|a" * 300 + "\n" + "|-" * 300 + "\n" + "|\n" * 500, "[a]: b\n" * 1500]
+)
+def test_no_answer_takes_long_to_be_shown(said):
+    """A short text that fills a table of millions of cells, or is read again from each line."""
+    began = time.process_time()
+    assert len(written_page.rendered(said)) < 10 * len(said)
+    assert time.process_time() - began < 3
 
 
 class Browser:
