@@ -66,14 +66,16 @@ def _grade(given: argparse.Namespace) -> int:
     week = find_week(syllabus, given.week)
     if bool(given.student) != bool(given.exercise):
         raise ValueError("--student and --exercise go together; expected both, or none")
-    submissions = collect(given.submissions)
+    listed = given.roster or given.gradebook
+    roster = read_roster(listed) if listed else []
+    numbers = {value.strip() for row in roster for value in row.values() if value.strip().isdigit()}
+    submissions = collect(given.submissions, numbers or None)
     times = read_times(given.times) if given.times else {}
-    back, roster = None, []
+    back = None
     if given.gradebook:
         back = WayBack(tables.sheet(given.gradebook), given.column or week.title)
         submissions = _late(submissions, back)
-    if given.roster or given.gradebook:
-        roster = read_roster(given.roster or given.gradebook)
+    if listed:
         submissions = named(submissions, roster)
     elif any(item.personal for item in week.items):
         raise ValueError(f"{week.name} has personal tasks; expected --roster, the students' ids")
