@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 from urllib.error import HTTPError
+from urllib.parse import urljoin
 from urllib.request import Request, urlopen
 
 import pytest
@@ -148,7 +149,7 @@ class Browser:
     def ask(self, path, said=None, **headers):
         body = None if said is None else json.dumps(said).encode()
         kind = {"Content-Type": "application/json"} if said is not None else {}
-        request = Request(self.server.address + path, body, kind | headers)
+        request = Request(urljoin(self.server.address, path), body, kind | headers)
         try:
             with urlopen(request) as answer:
                 return answer.status, answer.read().decode()
@@ -166,8 +167,11 @@ def reading(tmp_path):
         server.shutdown()
 
 
+ADA = {"student": "ada", "task": "padding", "points": "1", "comment": ""}
+
+
 def test_points_given_on_the_page_are_in_the_table_at_once(reading):
-    entry = {"student": "ada", "task": "padding", "points": "2,5", "comment": "Good\nstart"}
+    entry = ADA | {"points": "2,5", "comment": "Good\nstart"}
     assert reading.ask("points", entry) == (200, '{"points": 2.5}')
     status, says = reading.ask("points", entry | {"points": "5"})
     assert (status, says) == (400, "ada, padding: points is '5'; expected a number from 0 to 4")
@@ -186,20 +190,25 @@ def test_points_given_on_the_page_are_in_the_table_at_once(reading):
 @pytest.mark.parametrize(
     ("path", "said", "headers", "status"),
     [
-        ("points", {"student": "eve", "task": "padding", "points": "1", "comment": ""}, {}, 400),
-        ("points", {"student": "ada", "task": "shift", "points": "1", "comment": ""}, {}, 400),
+        ("points", ADA | {"student": "eve"}, {}, 400),
+        ("points", ADA | {"task": "shift"}, {}, 400),
         ("points", {"student": "ada"}, {}, 400),
         ("points", [], {}, 400),
         ("points", {}, {"Content-Type": "text/plain"}, 403),
         ("points", {}, {"Host": "evil.example"}, 403),
         ("padding.html", None, {"Host": "evil.example"}, 403),
+        ("../points", ADA | {"points": "1"}, {}, 403),
+        ("../padding.html", None, {}, 403),
         ("written.csv", None, {}, 404),
-        ("../course.toml", None, {}, 404),
+        ("../course.toml", None, {}, 403),
     ],
 )
 def test_nothing_else_is_taken_or_shown(reading, path, said, headers, status):
+    """Nor from another user of this computer, who does not know the key in the address."""
     before = reading.server.table.read_bytes()
     assert reading.ask(path, said, **headers)[0] == status
+    door = reading.server.door()
+    assert (door.stat().st_mode & 0o077, reading.server.address in door.read_text("utf8")) == (0, 1)
     assert reading.server.table.read_bytes() == before
 
 

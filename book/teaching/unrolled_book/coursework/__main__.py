@@ -153,10 +153,12 @@ def _read(given: argparse.Namespace) -> int:
     week = find_week(syllabus, given.week)
     with Reading(Path(given.marks), syllabus, week, given.port) as server:
         print(f"read at {server.address}; points go into {server.table}; Ctrl-C ends it")
-        webbrowser.open(server.address)
+        door = server.door()
+        webbrowser.open(door.as_uri())
         try:
             server.serve_forever()
         except KeyboardInterrupt:
+            door.unlink(missing_ok=True)
             print("\nthe table has all points; run `grade` again to add them")
     return 0
 
