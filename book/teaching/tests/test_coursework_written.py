@@ -105,6 +105,7 @@ def test_the_page_shows_answers_beside_the_rubric_and_runs_nothing_of_theirs(not
     assert not [tag for tag in ("<script", "<img src=x", "<b>bob", "<shape>") if tag in text]
     assert f"my_seed: {my_seed('ada', 'A course')}" in text
     assert "Nothing was found." in text
+    assert "article .text, .shown { border-left" in text, "theirs is told from ours"
     assert "<em>two</em> lines.</p>\n<ul>\n<li>a</li>" in text
     assert "<th>t</th>" in text
 

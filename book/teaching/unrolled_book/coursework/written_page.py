@@ -120,7 +120,7 @@ td, th { border: 1px solid; padding: .1rem .5rem; } table { border-collapse: col
   vertical-align: top; } .given input { width: 4rem; font: inherit; }
 article:focus-within { outline: 2px solid; outline-offset: .5rem; }
 pre { font: 14px/1.45 ui-monospace, monospace; margin: .3rem 0; }
-.shown { border-left: 3px solid; padding-left: .7rem; }
+article .text, .shown { border-left: 3px solid; padding-left: .7rem; }
 .seed { font-size: .85rem; } img { max-width: 100%; }
 @media (max-width: 48rem) { body { display: block; } aside { position: static; max-height: none; } }
 """
