@@ -80,6 +80,7 @@ EXPORT = b'{"format": "unrolled-answers"}'
 NONE = {
     "broken JSON": ("w.ipynb", notebook(SHIFT)[:-9], "“w.ipynb” is broken: its JSON"),
     "JSON nested too deep": ("w.ipynb", b'{"cells": ' + b"[" * 100_000, "“w.ipynb” is broken"),
+    "lists by the million": ("w.ipynb", b"{" + b"[]," * 2_000_000, "has more than 2,000,000 lists"),
     "JSON that is no notebook": ("w.ipynb", b'{"a": 1}', "it has no cells"),
     "an empty notebook": ("w.ipynb", b"", "“w.ipynb” is empty"),
     "text called .ipynb": ("w.ipynb", SHIFT.encode(), "“w.ipynb” begins with 'def shift"),
@@ -90,6 +91,7 @@ NONE = {
         "a.json", export(shift="shift = {"), "rule/shift” was left",
     ),
     "misspelt": ("w.py", b"def shfit(x): pass", "the file defines no `shift`; it defines `shfit`"),
+    "a long name": ("w.py", b"def " + b"a" * 9_000 + b"(): 0", "it defines `a{60}…`$"),
     "others alone": ("w.py", b"x = 1\ndef left(): pass", "no `shift`; it defines `left`"),
     "no definition": ("w.py", b"print(3)", "no `shift`; there is no code in it"),
     "a syntax error": ("w.py", b"def shift(x:\n  return", r"file was .*line 1.*mentions `shift`"),
@@ -107,6 +109,7 @@ def test_where_there_is_no_answer_a_sentence_says_why(kind):
         take(name, body).program("shift")
 
 
+LONG = "a" * 9_000
 FUNCTIONS = "class A:\n" + "".join(f" def f{i}(): 0\n" for i in range(5_000))
 LOST = {  # a cell: why it is left out
     "a syntax error": ("def oops(:\n  pass", "Python cannot read it (invalid syntax, line 1)"),
@@ -120,6 +123,10 @@ LOST = {  # a cell: why it is left out
     "statements": ("x=1;" * 30_000, "a file may have 20,000 statements, and it has more"),
     "an f-string": ("x = f'" + "{a}" * 5_000 + "'", "an f-string is longer than 10,000 characters"),
     "a raw f-string": ("x = (1,\n  Rf'''" + "{a}" * 5_000, "an f-string is longer than 10,000"),
+    "a long name": (
+        f"def f():\n    {LONG} = 1\n    global {LONG}",
+        "Python cannot read it (name 'a",
+    ),
     "functions": (FUNCTIONS, "it has too many functions within one statement"),
 }
 
@@ -130,6 +137,7 @@ def test_a_cell_that_cannot_be_read_or_would_take_long_loses_only_itself(kind):
     answers = taken(source, SHIFT)
     (problem,) = answers.problems
     assert problem.startswith(f"cell 1 was left out: {says}")
+    assert len(problem) < 200
     assert shifted(answers) == 3
 
 

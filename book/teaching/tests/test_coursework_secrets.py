@@ -198,6 +198,14 @@ def test_what_an_answer_says_is_quoted_and_cut():
         assert len(said.split("\n")[0]) < 140
 
 
+def test_a_hint_that_holds_the_right_word_is_left_out():
+    exercise = exercises.load("c17_position/scheme_inside")
+    calls = exercise.calls(seed=1)
+    for reveal in (True, False):
+        report = mark(exercise, calls, [returned("x")] * len(calls), {}, reveal=reveal)
+        assert bool(report.hint) == reveal
+
+
 def test_keys_that_the_statement_does_not_name_are_not_named():
     for got in ({"zebra": 3.0}, [1, 2], {"zebra": 1.0, "cat": 2.0}):
         report = report_on([returned(got)], {"zebra": 1.0, "lynx": 2.0})

@@ -35,6 +35,7 @@ MOODLE, ANOTHERS = "_1234567_assignsubmission_file_", "Ana_222_assignsubmission_
 NAMES = {
     "lopezana_12345_678910_week1.ipynb": ("lopezana_12345", "week1.ipynb", False),
     "lopezana_LATE_12345_678910_week1-2.ipynb": ("lopezana_12345", "week1-2.ipynb", True),
+    "o_brienli_10840000000012345_678910_w.py": ("o_brienli_10840000000012345", "w.py", False),
     f"Ana López{MOODLE}/week1.ipynb": ("Ana López_1234567", "week1.ipynb", None),
     f"Ana López{MOODLE}week1.ipynb": ("Ana López_1234567", "week1.ipynb", None),
     # A file may be named after somebody else: in a folder it stays with who handed it in.
@@ -108,7 +109,9 @@ IMPOSTORS = {  # what lies beside another file of the platform, and whose it is
     "Canvas, like Moodle": (
         "li_55_901_w.py", "eve_66_902_ana_11_assignsubmission_file_w.py", "eve_66",
     ),
-    "Canvas, like Canvas": ("li_55_901_w.py", "eve_66_902_ana_11_903_w.py", "eve_66"),
+    "Canvas, like Canvas": ("li_55_901_w.py", "eve_66_902_ana_11_903_w.py", "nobody"),
+    "Canvas, late and like in time": ("li_55_901_w.py", "eve_66_901_LATE_66_902_w.py", "nobody"),
+    "Canvas, a name like another": ("li_55_901_w.py", "ana_11_999_x_66_902_w.py", "nobody"),
     "Moodle, like Moodle": (
         "Li_55_assignsubmission_file_w.py",
         "Eve_66_assignsubmission_file_Ana_11_assignsubmission_file_w.py", "nobody",
@@ -138,6 +141,12 @@ def test_a_file_named_like_another_student_s_is_not_theirs(tmp_path, kind):
     roster = [{"student": "ana", "number": "11"}, {"student": "eve", "number": "66"}]
     by_id = {each.student: each for each in named(list(found.values()), roster)}
     assert not by_id["ana"].files
+
+
+def test_a_second_number_that_no_student_has_is_no_doubt(tmp_path):
+    path = archive(tmp_path / "all.zip", "eve_66_902_w_20261120_2359_2.py", "li_55_901_w.py")
+    assert [each.student for each in collect(path)] == ["li_55", "nobody"]
+    assert [each.student for each in collect(path, {"55", "66"})] == ["eve_66", "li_55"]
 
 
 DAMAGE = {  # the bytes from an offset on, in the file's data or its entry in the table of contents

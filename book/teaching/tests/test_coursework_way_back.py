@@ -155,12 +155,13 @@ def test_a_mark_that_is_not_final_is_not_filled_in(tmp_path, monkeypatch, capsys
     cell = {"cell_type": "markdown", "source": "<!-- answer: why -->\n\nBecause."}
     body = json.dumps({"cells": [cell]}).encode()
     files = {"lopezana_11_901_w.ipynb": body, "roebob_12_902_w.ipynb": b"{"}
+    files["eve_13_903_w.ipynb"] = body
     how = (tmp_path, monkeypatch, CANVAS, files)
     status, rows, found = graded(*how, "--column", "Essay", week="week2")
     assert ([row[5] for row in rows[3:6]], found) == (["9.5", "8", "7"], {})
     said = capsys.readouterr().err
-    assert "ana@school.edu: no mark and no feedback yet; nobody has read why" in said
-    assert "bob@school.edu: no mark and no feedback yet; no file can be read" in said
+    assert "yet, as nobody has read why: ana@school.edu, eve@school.edu" in said
+    assert "no mark and no feedback yet, as no file can be read" in said
     lines = ["student,task,points,of,comment", "ana@school.edu,why,3,3,"]
     (tmp_path / "out/written/written.csv").write_text("\n".join(lines), "utf8")
     status, rows, found = graded(*how, "--column", "Essay", week="week2")

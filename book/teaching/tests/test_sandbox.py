@@ -27,7 +27,7 @@ import pytest
 import unrolled
 import unrolled_book
 from unrolled_book import exercises
-from unrolled_book.coursework import sandbox_files
+from unrolled_book.coursework import sandbox_files, watch
 from unrolled_book.coursework.handed_in import Asked, Result, read_result
 from unrolled_book.coursework.sandbox import Limits, Sandbox, SandboxMissing
 from unrolled_book.coursework.syscalls import refusing_filter
@@ -220,6 +220,12 @@ def test_the_filter_is_whole_and_its_jumps_stay_inside():
 REFUSING = """#!/bin/sh
 case "$*" in *help*) echo --disable-userns --size;;
 *) echo "setting up uid map: Permission denied" >&2; exit 1;; esac"""
+
+
+def test_memory_that_was_swapped_out_counts(monkeypatch):
+    status = "RssAnon:\t 1 kB\nRssFile:\t 2 kB\nRssShmem:\t 4 kB\nVmSwap:\t 8 kB\n"
+    monkeypatch.setattr(Path, "read_text", lambda *_: status)
+    assert watch._memory_bytes(1) == 13 * 1024
 
 
 def test_another_system_than_linux_is_told_where_to_grade(monkeypatch):

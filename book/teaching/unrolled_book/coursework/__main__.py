@@ -66,14 +66,16 @@ def _grade(given: argparse.Namespace) -> int:
     week = find_week(syllabus, given.week)
     if bool(given.student) != bool(given.exercise):
         raise ValueError("--student and --exercise go together; expected both, or none")
-    submissions = collect(given.submissions)
+    listed = given.roster or given.gradebook
+    roster = read_roster(listed) if listed else []
+    numbers = {value.strip() for row in roster for value in row.values() if value.strip().isdigit()}
+    submissions = collect(given.submissions, numbers or None)
     times = read_times(given.times) if given.times else {}
-    back, roster = None, []
+    back = None
     if given.gradebook:
         back = WayBack(tables.sheet(given.gradebook), given.column or week.title)
         submissions = _late(submissions, back)
-    if given.roster or given.gradebook:
-        roster = read_roster(given.roster or given.gradebook)
+    if listed:
         submissions = named(submissions, roster)
     elif any(item.personal for item in week.items):
         raise ValueError(f"{week.name} has personal tasks; expected --roster, the students' ids")
@@ -151,10 +153,12 @@ def _read(given: argparse.Namespace) -> int:
     week = find_week(syllabus, given.week)
     with Reading(Path(given.marks), syllabus, week, given.port) as server:
         print(f"read at {server.address}; points go into {server.table}; Ctrl-C ends it")
-        webbrowser.open(server.address)
+        door = server.door()
+        webbrowser.open(door.as_uri())
         try:
             server.serve_forever()
         except KeyboardInterrupt:
+            door.unlink(missing_ok=True)
             print("\nthe table has all points; run `grade` again to add them")
     return 0
 

@@ -26,6 +26,8 @@ from unrolled_book.exercises.engine.compare import quoted
 EXPORT = "unrolled-answers"
 _MOST_CODE = 400_000  # characters of all cells; a long chapter of the course has 50,000
 _MOST_CELLS = 5_000
+_MOST_LISTS = 2_000_000  # in a file, with its dicts: each takes a hundred times its letters
+_LONGEST_NAME = 60  # characters that a sentence shows
 _MOST_NAMES = 2_000  # among which a misspelt one is looked for
 _MOST_PROBLEMS = 20  # of a file
 _PERCENT = re.compile(r"(?m)^# ?%%(.*)$\n?")
@@ -105,10 +107,10 @@ class Answers:
             own = [n for n in (key.rpartition("/")[2] for key in self.names) if n.isidentifier()]
         close = difflib.get_close_matches(name, own[:_MOST_NAMES], n=1, cutoff=0.6)
         if close:
-            return f"the {what} defines no `{name}`; it defines `{close[0]}`"
+            return f"the {what} defines no `{name}`; it defines `{_cut(close[0])}`"
         functions = [n for s in self._statements if s.defines for n in sorted(s.binds)]
         listed = list(dict.fromkeys(functions or own))[:6]
-        shown = f"; it defines {', '.join(f'`{n}`' for n in listed)}" if listed else ""
+        shown = f"; it defines {', '.join(f'`{_cut(n)}`' for n in listed)}" if listed else ""
         return f"the {what} defines no `{name}`{shown or '; there is no code in it'}"
 
 
@@ -165,12 +167,25 @@ def decoded(body: bytes) -> str:
     return body.decode("latin-1")
 
 
+class _TooMany(ValueError):
+    pass
+
+
+def loaded(text: str) -> Any:
+    """The JSON in a text. ValueError where it is none, or has lists and dicts by the million."""
+    if text.count("[") + text.count("{") > _MOST_LISTS:
+        raise _TooMany(f"has more than {_MOST_LISTS:,} lists; clear its outputs, save it again")
+    return json.loads(text, strict=False)
+
+
 def _json(name: str, text: str) -> dict[str, Any] | None:
     try:
-        found = json.loads(text, strict=False)
+        found = loaded(text)
     except (ValueError, RecursionError) as error:
         if name.lower().endswith(".py"):
             return None
+        if isinstance(error, _TooMany):
+            raise ValueError(f"{quoted(name, 60)} {error}") from None
         where = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
         raise ValueError(
             f"{quoted(name, 60)} is broken: its JSON cannot be read{where}; "
@@ -290,5 +305,9 @@ def _read(
 def _reason(error: Exception) -> str:
     if isinstance(error, SyntaxError):
         at = f", line {error.lineno}" if error.lineno else ""
-        return f"Python cannot read it ({error.msg}{at})"
+        return f"Python cannot read it ({error.msg[:120]}{at})"
     return str(error) if isinstance(error, ValueError) else "it is nested too deep"
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"

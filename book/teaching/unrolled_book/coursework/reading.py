@@ -2,13 +2,15 @@
 
 It serves the pages that `grade` has written, each answer with a field for points and one for a
 comment, and writes every entry into `written.csv` at once. Nobody else reaches it: it listens on
-this computer alone, and takes no entry that another site's page has sent.
+this computer alone, answers under an address with a key, which others who work on this computer do
+not know, and takes no entry that another site's page has sent.
 """
 
 from __future__ import annotations
 
 import html
 import json
+import secrets
 import threading
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -34,12 +36,20 @@ class Reading(ThreadingHTTPServer):
             raise ValueError(f"{week.name} has nothing that a person reads")
         if not self.table.exists():
             raise ValueError(f"{self.table} is not there; expected the folder that `grade` wrote")
-        self.lock = threading.Lock()
+        self.lock, self.key = threading.Lock(), secrets.token_urlsafe(16)
         super().__init__(("127.0.0.1", port), _Handler)
 
     @property
     def address(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/"
+        return f"http://127.0.0.1:{self.server_port}/{self.key}/"
+
+    def door(self) -> Path:
+        """A file that leads to the page: the arguments of a browser can be seen, and the key so."""
+        path = self.folder / "to-read.html"
+        path.unlink(missing_ok=True)
+        path.touch(0o600)
+        path.write_text(f'<meta http-equiv="refresh" content="0; url={self.address}">', "utf8")
+        return path.absolute()
 
     def start(self) -> str:
         """The page with the week's tasks."""
@@ -48,7 +58,7 @@ class Reading(ThreadingHTTPServer):
         for name, task in self.tasks.items():
             read = sum(said.points is not None for (_, of), said in given.items() if of == name)
             title = html.escape(task.title)
-            items.append(f'<li><a href="/{name}.html">{title}</a>: {read} with points</li>')
+            items.append(f'<li><a href="{name}.html">{title}</a>: {read} with points</li>')
         title = f"{self.syllabus.title}: what a person reads"
         return page(title, f"<h1>{html.escape(title)}</h1><ul>{''.join(items)}</ul>")
 
@@ -60,7 +70,7 @@ class Reading(ThreadingHTTPServer):
         about = {"task": name, "most": self.tasks[name].points, "given": given}
         data = json.dumps(about).replace("<", "\\u003c")
         both = f'<script type="application/json" id="about">{data}</script>'
-        return text.replace("</body>", f'{both}<script src="/reading.js"></script></body>')
+        return text.replace("</body>", f'{both}<script src="reading.js"></script></body>')
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -68,7 +78,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """A page, or the script."""
-        name = self.path.partition("?")[0].strip("/")
+        name = self.path.partition("?")[0].strip("/").partition("/")[2]
         if not self._is_ours():
             self._answer(403, "text/plain", "this page is for this computer alone")
         elif not name:
@@ -102,9 +112,12 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(200, "application/json", json.dumps({"points": points}))
 
     def _is_ours(self) -> bool:
-        """Whether the request names this computer: another name may have been bent to lead here."""
-        port = self.server.server_port
-        return self.headers.get("Host") in (f"127.0.0.1:{port}", f"localhost:{port}")
+        """Whether the request has the key and names this computer: another name may have been bent
+        to lead here.
+        """
+        port, key = self.server.server_port, self.path.strip("/").partition("/")[0]
+        host = self.headers.get("Host") in (f"127.0.0.1:{port}", f"localhost:{port}")
+        return host and secrets.compare_digest(key.encode(), self.server.key.encode())
 
     def _answer(self, status: int, kind: str, text: str) -> None:
         body = text.encode()
@@ -112,6 +125,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", f"{kind}; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Cache-Control", "no-store")
+        self.send_header("Referrer-Policy", "no-referrer")
         self.end_headers()
         self.wfile.write(body)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -25,9 +25,10 @@ _FILE_BYTES = 32_000_000  # of one file; a notebook with many pictures has 5 mil
 _STUDENT_BYTES = 64_000_000
 _ALL_BYTES = 1_000_000_000
 _MOST_PROBLEMS = 20  # of one student
-_CANVAS = re.compile(
-    r"(?P<name>[^_/]+)_(?P<late>LATE_)?(?P<user>\d{2,12})_(?P<counter>\d{3,12})_(?P<file>[^/]+)"
+_CANVAS = re.compile(  # a student of another institution has a number of 17 digits
+    r"(?P<name>[^/]+?)_(?P<late>LATE_)?(?P<user>\d{2,20})_(?P<counter>\d{3,20})_(?P<file>[^/]+)"
 )
+_CANVAS_AGAIN = re.compile(r"(?=(?:^|_)(?P<user>\d{2,20})_\d{3,20}_)")
 _MOODLE = re.compile(r"(?P<student>[^/]+?_\d+)_assignsubmission_(?P<kind>file|onlinetext)_?")
 _MOODLE_MARK = re.compile(r"(?P<number>_\d+)_assignsubmission_(?:file|onlinetext)")
 _AGAIN = re.compile(r"(?P<stem>.+?)(?:-(?P<n>\d{1,3}))?(?P<ending>\.\w+)")
@@ -52,19 +53,20 @@ class Submission:
     path: str = field(default="", compare=False)
 
 
-def collect(path: str | Path) -> list[Submission]:
+def collect(path: str | Path, numbers: Collection[str] | None = None) -> list[Submission]:
     """The submissions in a folder or zip file, by student.
 
-    Raises ValueError where the path is neither, or the zip file itself cannot be opened.
+    numbers: those that students of the course have on the platform, where they are known. Raises
+    ValueError where the path is neither, or the zip file itself cannot be opened.
     """
     path = Path(path)
     if path.is_dir():
-        return _sorted_out(in_folder(path), path.name)
+        return _sorted_out(in_folder(path), path.name, numbers=numbers)
     if not path.is_file():
         raise ValueError(f"there is no {str(path)!r}; expected a folder or a zip file")
     try:
         with zipfile.ZipFile(path) as archive:
-            return _sorted_out(in_zip(archive), path.stem)
+            return _sorted_out(in_zip(archive), path.stem, numbers=numbers)
     except (zipfile.BadZipFile, OSError, NotImplementedError) as error:
         expected = "expected a folder or a zip file of submissions"
         raise ValueError(f"{str(path)!r} cannot be read ({error}); {expected}") from error
@@ -88,7 +90,10 @@ class _Place:
 
 
 def _sorted_out(
-    members: Iterator[Member], title: str, student: str | None = None
+    members: Iterator[Member],
+    title: str,
+    student: str | None = None,
+    numbers: Collection[str] | None = None,
 ) -> list[Submission]:
     """The submissions by student; all of it that of one student, where there is one."""
     members = [m for m in members if not _is_ignored(m.path)]
@@ -98,7 +103,7 @@ def _sorted_out(
     problems: dict[str, list[str]] = {} if student is None else {student: []}
     total, sizes = 0, dict.fromkeys(found, 0)
     for member in members:
-        place = _place(member.path, top, platform)
+        place = _place(member.path, top, platform, numbers)
         if student is not None:
             place = _Place(student, member.path.rpartition("/")[2])
         mine = found.setdefault(place.student, [])
@@ -162,10 +167,13 @@ def _platform(paths: Iterable[str], top: str) -> str:
     return kinds.pop() if len(kinds) == 1 else ""
 
 
-def _place(path: str, top: str, platform: str = "") -> _Place:
+def _place(
+    path: str, top: str, platform: str = "", numbers: Collection[str] | None = None
+) -> _Place:
     """Whose file it is. A part of its name is the student's own choice, and may look like another
     platform's name of another student: the platform is the same for all, and where nothing tells
-    it, such a file is nobody's.
+    it, such a file is nobody's. So is one of Canvas's with the numbers of two students: the file's
+    name is chosen, and so is the student's, in which Canvas leaves "_11 _901 _" as "_11_901_".
     """
     path = path.replace("\\", "/").removeprefix(top)
     parts = [part for part in path.split("/") if part not in ("", ".", "..")] or ["nobody"]
@@ -188,6 +196,9 @@ def _place(path: str, top: str, platform: str = "") -> _Place:
             note = "is a text typed into Moodle" if moodle["kind"] == "onlinetext" else ""
             return _Place(moodle["student"], file, None, 0, note)
     if canvas:
+        again = (found["user"] for found in _CANVAS_AGAIN.finditer(canvas["file"]))
+        if any(numbers is None or user in numbers for user in again):
+            return _Place("nobody", last, note="may be of two students, so it is nobody's")
         student = f"{canvas['name']}_{canvas['user']}"
         return _Place(student, canvas["file"], bool(canvas["late"]), int(canvas["counter"]))
     return _Place(parts[0] if len(parts) > 1 else Path(last).stem, last)

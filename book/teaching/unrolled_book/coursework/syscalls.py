@@ -1,8 +1,8 @@
 """The system calls that no answer needs, and a seccomp filter that refuses them.
 
 The namespaces already keep an answer from files, processes and the network. The filter takes away
-what lies beside them: memory that belongs to no process (and so to no limit), the kernel's keys
-and tracing, sockets that a network namespace does not hold, and the making of more namespaces.
+what lies beside them: memory that belongs to no process (and so to no limit), as what waits in a
+socket does, the kernel's keys and tracing, and the making of more namespaces.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ _REFUSED: dict[str, tuple[int | None, int | None]] = {
     "msgget": (68, 186),
     "semget": (64, 190),
     "mq_open": (240, 180),
+    "socket": (41, 198),
+    "socketpair": (53, 199),
     # locks and queues that other sandboxes share
     "flock": (73, 32),
     "io_setup": (206, 0),
@@ -76,21 +78,19 @@ _REFUSED: dict[str, tuple[int | None, int | None]] = {
     "iopl": (172, None),
     "ioperm": (173, None),
 }
-_SOCKET = (41, 198)
-_FAMILIES = (1, 2, 10)  # AF_UNIX, AF_INET, AF_INET6: what the network namespace holds
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 _X32 = 0x40000000  # the numbers of x86_64's second table begin here
 
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06  # of the BPF machine
-_NUMBER, _ARCH, _FIRST_ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data
+_NUMBER, _ARCH = 0, 4  # offsets in struct seccomp_data
 _ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
 
 
 def refusing_filter(machine: str = "") -> bytes:
     """The filter as the kernel reads it; machine is this one's name where it is left out.
 
-    A refused call fails with EPERM, a socket of a strange family with EAFNOSUPPORT; a call in
-    another machine's numbers ends the process. ValueError for a machine that is not known.
+    A refused call fails with EPERM; a call in another machine's numbers ends the process.
+    ValueError for a machine that is not known.
     """
     machine = machine or platform.machine()
     if machine not in _ARCHITECTURES:
@@ -102,8 +102,5 @@ def refusing_filter(machine: str = "") -> bytes:
     for numbers in _REFUSED.values():
         if numbers[column] is not None:
             lines += [(_EQUAL, 0, 1, numbers[column]), (_RETURN, 0, 0, _ERROR | errno.EPERM)]
-    n = len(_FAMILIES)
-    lines += [(_EQUAL, 0, n + 2, _SOCKET[column]), (_LOAD, 0, 0, _FIRST_ARGUMENT)]
-    lines += [(_EQUAL, n - i, 0, family) for i, family in enumerate(_FAMILIES)]
-    lines += [(_RETURN, 0, 0, _ERROR | errno.EAFNOSUPPORT), (_RETURN, 0, 0, _ALLOW)]
+    lines += [(_RETURN, 0, 0, _ALLOW)]
     return b"".join(struct.pack("=HBBI", *line) for line in lines)

@@ -174,7 +174,10 @@ def _cpu_seconds(pid: int) -> float:
 def _memory_bytes(pid: int) -> int:
     with suppress(OSError):
         status = Path(f"/proc/{pid}/status").read_text("utf-8", "replace")
-        return sum(int(kb) * 1024 for kb in re.findall(r"(?m)^Rss(?:Anon|Shmem):\s*(\d+)", status))
+        return sum(
+            int(kb) * 1024
+            for kb in re.findall(r"(?m)^(?:RssAnon|RssShmem|VmSwap):\s*(\d+)", status)
+        )
     return 0
 
 

@@ -19,6 +19,7 @@ import csv
 import io
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,17 +95,20 @@ class WayBack:
         known = {key(row["student"]): set(row.values()) for row in roster}
         rows = list(exports.students(self.sheet, self.form))
         marks, files, out_of = {}, {}, 0.0
+        waiting: dict[str, list[str]] = defaultdict(list)
         for grade in grades:
             submission, out_of = handed[grade.student], grade.out_of
             ids = known.get(key(grade.student), set()) | {grade.student, submission.known_as}
             if not grade.submitted or not (row := self._row(grade, ids, rows)):
                 continue
             if why := _not_final(grade):
-                self.said.append(f"{grade.student}: no mark and no feedback yet; {why}")
+                waiting[why].append(grade.student)
                 continue
             marks[row.at] = f"{grade.total:g}"
             if not only or key(only) in names_of(grade.student):
                 files |= self._feedback(grade, submission, title)
+        for why, students in waiting.items():
+            self.said.append(f"no mark and no feedback yet, as {why}: {', '.join(students)}")
         out.mkdir(parents=True, exist_ok=True)
         save(out / "gradebook.csv", self._table(marks, out_of))
         (out / "feedback.zip").write_bytes(zipped(files))

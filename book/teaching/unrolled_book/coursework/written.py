@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import binascii
 import csv
-import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from unrolled_book.coursework import tables
-from unrolled_book.coursework.answers import cells_of, decoded
+from unrolled_book.coursework.answers import cells_of, decoded, loaded
 from unrolled_book.coursework.marks import cell as as_shown
 from unrolled_book.coursework.syllabus import Syllabus, plain
 from unrolled_book.coursework.written_page import page
@@ -103,7 +102,7 @@ def _cells(body: bytes) -> list[dict[str, Any]]:
     """The cells of a notebook, or of a .py file whose text stands in comments; none of the rest."""
     text = decoded(body).lstrip("\ufeff")
     try:
-        data = json.loads(text, strict=False)
+        data = loaded(text)
     except (ValueError, RecursionError):
         return list(_cells_of_program(text.replace("\r\n", "\n")))
     cells = cells_of(data) if isinstance(data, dict) else None

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from unrolled_book.coursework.written import Task, Words
 
 _LONGEST_FORMULA = 1000  # characters
+_MOST_CELLS = 20_000  # of a table, whose rows are filled up to the longest
 
 
 def page(syllabus: Syllabus, task: Task, answers: Iterable[tuple[str, Words]], table: str) -> str:
@@ -61,13 +62,14 @@ def _article(syllabus: Syllabus, student: str, said: Words) -> str:
 
 def rendered(text: str) -> str:
     """The text as HTML: its Markdown and formulas set, or else as it was written."""
-    if render := _renderer():
+    longest = max((line.count("|") for line in text.split("\n")), default=0)
+    if render := _renderer(longest * (text.count("\n") + 1) <= _MOST_CELLS):
         return render(text)
     return f'<div class="plain">{html.escape(_rejoined(text))}</div>'
 
 
 @cache
-def _renderer() -> Callable[[str], str] | None:
+def _renderer(tables: bool) -> Callable[[str], str] | None:
     try:
         from latex2mathml.converter import convert_to_element
         from markdown_it import MarkdownIt
@@ -87,7 +89,9 @@ def _renderer() -> Callable[[str], str] | None:
             part.text = html.unescape(part.text or "")
         return ET.tostring(element, "unicode")
 
-    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
+    markdown = MarkdownIt("commonmark", {"html": False})
+    markdown.disable("reference")  # each looks through all that follows
+    markdown.enable("table" if tables else [])
     return markdown.use(dollarmath_plugin, renderer=formula, allow_digits=False).render
 
 
@@ -116,7 +120,7 @@ td, th { border: 1px solid; padding: .1rem .5rem; } table { border-collapse: col
   vertical-align: top; } .given input { width: 4rem; font: inherit; }
 article:focus-within { outline: 2px solid; outline-offset: .5rem; }
 pre { font: 14px/1.45 ui-monospace, monospace; margin: .3rem 0; }
-.shown { border-left: 3px solid; padding-left: .7rem; }
+article .text, .shown { border-left: 3px solid; padding-left: .7rem; }
 .seed { font-size: .85rem; } img { max-width: 100%; }
 @media (max-width: 48rem) { body { display: block; } aside { position: static; max-height: none; } }
 """

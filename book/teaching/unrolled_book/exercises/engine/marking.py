@@ -107,7 +107,8 @@ def mark(
     many answers; computed where it is not given and something failed. expected: the same of the
     solution.
 
-    reveal=False: no line holds a value of the solution, but types, shapes and numbers of parts;
+    reveal=False: no line holds a value of the solution, but types, shapes and numbers of parts,
+    and a hint that names the right word is left out;
     a `judge` and a wrong answer's key are printed as they were written. Outcomes may come from
     anybody: those that are not what `run` returns are failing tests, never an error.
     """
@@ -140,11 +141,17 @@ def mark(
         f"{n_passed} of {n} tests passed; the first that fails:",
         (*_show_call(exercise, calls[first]), *(each.text for each in findings[first])),
         tuple(_causes(exercise, calls, outcomes, expected, planned)),
-        calls[first].hint,
+        "" if not reveal and _tells(calls[first].hint, expected[first]) else calls[first].hint,
         findings[first][0].raised,
         first=first,
         **counts,
     )
+
+
+def _tells(hint: str, expected: Outcome) -> bool:
+    """Whether a hint holds the word that is the right answer."""
+    right = expected.get("value")
+    return isinstance(right, str) and re.search(rf"\b{re.escape(right)}\b", hint) is not None
 
 
 def _sound(outcome: Any) -> Outcome:
