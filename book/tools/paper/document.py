@@ -107,7 +107,8 @@ class Document:
         return f"""<!DOCTYPE html><html lang="en" data-theme="light"><head><meta charset="utf-8">
 <title>{html.escape(self.edition.imprint.whole)}</title>{"".join(map(str, linked))}
 <style>{"".join(self.styles)}</style><style>{faces}{STYLE}</style></head>
-<body><main class="bd-content">{on_paper.level(sections)}{reached}</main></body></html>"""
+<body style="display: none"><main class="bd-content">
+{on_paper.level(sections)}{reached}</main></body></html>"""
 
     def sections(self) -> list[tuple[str, str, str]]:
         """(id, key of its block, title) of what the heads of right pages name, in order."""
