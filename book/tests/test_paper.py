@@ -124,6 +124,12 @@ def test_what_a_screen_can_do_is_said_of_the_web_page() -> None:
     assert on_paper.on_the_web(" Move ") == " On the web page, move "
 
 
+def test_what_is_lifted_in_a_formula_is_not_positioned() -> None:
+    lifted = '<span style="margin-top:-3.1em;margin-bottom:3.1em;margin-right:0.05em;">'
+    assert on_paper.level('<span style="top:-3.1em;margin-right:0.05em;">') == lifted
+    assert on_paper.level('<span style="top:0em;">') == '<span style="top:0em;">'
+
+
 def test_code_is_parted_at_its_empty_lines_and_stays_as_it_is() -> None:
     code = 'a = 1\n\ndef f():\n    """Says.\n\n    More."""\n    return 1\n\n\nf()\n'
     soup = BeautifulSoup(

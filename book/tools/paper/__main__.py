@@ -95,7 +95,8 @@ def laid_out(browser: Browser, text: str) -> Iterator[Page]:
     try:
         page.set_default_timeout(900_000)
         page.emulate_media(media="print")
-        page.goto(source.as_uri())
+        page.goto(source.as_uri())  # hidden, or what has been read is laid out again and again
+        page.evaluate("document.body.style.display = ''; document.body.offsetHeight")
         page.evaluate("document.fonts.ready.then(() => 1)")
         yield page
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -106,7 +107,8 @@ class Document:
         return f"""<!DOCTYPE html><html lang="en" data-theme="light"><head><meta charset="utf-8">
 <title>{html.escape(self.edition.imprint.whole)}</title>{"".join(map(str, linked))}
 <style>{"".join(self.styles)}</style><style>{faces}{STYLE}</style></head>
-<body><main class="bd-content">{sections}{reached}</main></body></html>"""
+<body style="display: none"><main class="bd-content">
+{on_paper.level(sections)}{reached}</main></body></html>"""
 
     def sections(self) -> list[tuple[str, str, str]]:
         """(id, key of its block, title) of what the heads of right pages name, in order."""
@@ -130,6 +132,9 @@ def _prepare(leaf: Leaf, base: str) -> None:
     live = base + leaf.path
     on_paper.prepare(leaf.body)
     chapters.without_controls(leaf.body, MOVING, live)
+    if answers := leaf.body.find_all("div", id=re.compile("^answer-")):
+        answers[0].insert_before(columns := _parsed('<div class="p-answers"></div>').div)
+        columns.extend(answers)
     for link in leaf.body.select("a[href^='#answer-'], a[href^='#asked-']"):
         name = "Answer" if link["href"].startswith("#answer-") else "Question"
         link.replace_with(_parsed(_reference(link["href"][1:], name)))
@@ -150,16 +155,21 @@ def _solutions(leaf: Leaf) -> list[Tag]:
     found = []
     for i, fold in enumerate(leaf.body.select("details"), 1):
         exercise = fold.find_parent("section", id=True)
-        own, title = f"{leaf.key}--solution-{i}", exercise.find(["h2", "h3"]).decode_contents()
-        fold.insert_before(_parsed(f'<p class="p-small">{_reference(own, "Solution")}</p>'))
-        fold.summary.decompose()
+        own, heading = f"{leaf.key}--solution-{i}", exercise.find(["h2", "h3"])
         section = BeautifulSoup("", "html.parser").new_tag("section", attrs={"id": own})
         back = _reference(exercise["id"], "Exercise")
-        section.append(_parsed(f'<h3>{title}</h3><p class="p-small">{back}</p>'))
+        section.append(_headed(f"<h3>{heading.decode_contents()}</h3>", back))
+        heading.replace_with(_headed(str(heading), _reference(own, "Solution")))
+        fold.summary.decompose()
         section.extend(fold.contents[:])
         fold.decompose()
         found.append(section)
     return found
+
+
+def _headed(heading: str, reference: str) -> BeautifulSoup:
+    """A heading, and on its line a reference."""
+    return _parsed(f'<div class="p-headed">{heading}<p class="p-small">{reference}</p></div>')
 
 
 def _reference(key: str, name: str) -> str:

@@ -23,10 +23,21 @@ def prepare(body: Tag) -> None:
     for figure in body.select(MOVING):
         for text in _near(figure):
             text.replace_with(on_the_web(str(text)))
-    for line in body.select(".u-remember"):  # leads to cards that a page asks
-        line.decompose()
+    # What leads to cards that a page asks, and what a page has for a screen reader alone.
+    for unprinted in body.select(".u-remember, .u-status, .katex-mathml"):
+        unprinted.decompose()
     for pre in body.select("pre"):
         _in_blocks(pre)
+
+
+def level(formulas: str) -> str:
+    """The HTML; what KaTeX lifts by a position, margins lift as far.
+
+    Chromium looks at all that is positioned on every page it prints: half a million steps a page.
+    """
+    return re.sub(
+        r'style="top:-([\d.]+)em;', r'style="margin-top:-\1em;margin-bottom:\1em;', formulas
+    )
 
 
 def on_the_web(text: str) -> str:
@@ -54,7 +65,7 @@ def _in_blocks(pre: Tag) -> None:
         for piece in pieces:
             if _plain(node) and re.fullmatch(r"\n\s*\n", piece):
                 groups[-1].append("\n")
-                groups.append([piece[1:]])
+                groups.append([piece.rsplit("\n", 1)[1]])
             else:
                 groups[-1].append(piece)
     if len(groups) == 1:
