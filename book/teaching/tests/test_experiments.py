@@ -175,6 +175,8 @@ RUNS = {
     "c24b_experts": (
         dict(seeds=(0,), lrs=(1e-9, 5e-3), n_steps=4, n_windows=3, arms=("experts, balanced",)), {},
         "rows", "arm", [("experts, balanced",)]),
+    "c24b_reads": (
+        dict(seeds=(0,), n_steps=2, n_windows=3), {}, "rows", "seed layer", each((0,), (0, 1))),
 }  # fmt: skip
 REPEATED = ("c10_tickets", "c11_parentheses", "c18_depth")  # the quickest of those without a clock
 

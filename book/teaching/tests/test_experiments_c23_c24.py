@@ -23,7 +23,14 @@ from unrolled_book.experiments import c24_contamination as contamination
 from unrolled_book.experiments import c24_countable as countable
 from unrolled_book.experiments import c24_instructions as instructions
 from unrolled_book.experiments import c24_lora as lora
-from unrolled_book.experiments import c24b_digits, c24b_experts, c24d_length, c24d_recall, record
+from unrolled_book.experiments import (
+    c24b_digits,
+    c24b_experts,
+    c24b_reads,
+    c24d_length,
+    c24d_recall,
+    record,
+)
 from unrolled_book.experiments._common import n_parameters
 from unrolled_book.experiments.ladder import CORPUS
 
@@ -372,6 +379,18 @@ def test_a_token_meets_as_many_weights_as_in_the_narrow_dense_layer():
     assert n_parameters(mixture) == n_parameters(wide) + routers
     assert c24b_experts.n_active(wide) == n_parameters(wide)
     assert all(map(torch.equal, mixture.parameters(), balanced.parameters()))
+
+
+def test_what_an_expert_reads_is_counted_by_the_character_at_its_position():
+    model = c24b_experts.build("experts, balanced", 65, 0)
+    texts = torch.arange(65)[None]  # each character once
+    counts = np.array(c24b_reads.reads(model, texts, texts[0, :-1]))  # (layers, V, E)
+    assert (counts.sum(-1)[:, :64] == c24b_experts.TOP_K).all()
+    twice = torch.cat([texts, texts])
+    again = np.array(c24b_reads.reads(model, twice, twice[:, :-1].flatten()))
+    assert (again == 2 * counts).all()
+    assert c24b_reads.shared_bits(np.eye(8)) == pytest.approx(3)
+    assert c24b_reads.shared_bits(np.outer([1, 2, 5], [3, 4])) == pytest.approx(0, abs=1e-12)
 
 
 def test_a_search_of_the_record_comes_out_again():
