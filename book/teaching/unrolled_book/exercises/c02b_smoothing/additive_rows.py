@@ -20,7 +20,7 @@ kind, level, points = "code", 1, 2
 # %% solution
 def additive_rows(counts, alpha):
     """P(w | u) in row u, (V, V), from counts (V, V) and alpha > 0."""
-    imagined = counts + alpha  # each word once more, alpha times
+    imagined = counts + alpha  # alpha imaginary visits of each word
     return imagined / imagined.sum(axis=1, keepdims=True)  # (V, V) / (V, 1)
 
 

@@ -51,8 +51,8 @@ Line by line it is the picture at the chapter's beginning: embedding and positio
 its two sums, the last norm, the embedding once more. Only three lines look across positions: the
 scores, the mask and the mean of the values. Everything else treats each row alone.
 
-Two mistakes do not show in the loss of a short training: a missing factor $1/\sqrt K$, and a norm
-that is left out. A missing mask shows as a loss that is too good.
+Two mistakes hardly show in the loss of a short training: a missing factor $1/\sqrt K$, and a last
+norm that is left out. A missing mask shows as a loss that is too good.
 """
 
 
