@@ -44,9 +44,6 @@ def random_logits(seed, n, *, ties=False):
     return logits.round() if ties else logits
 
 
-# By hand
-
-
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_a_mass_at_the_mark_is_not_below_it_whatever_the_rounding(dtype):
     """0.6 + 0.3 is 0.8999… in floats, and softmax of logarithms rounds as well."""
@@ -60,9 +57,6 @@ def test_a_mass_at_the_mark_is_not_below_it_whatever_the_rounding(dtype):
     for name in ("top_p", "typical_p"):  # a tail far below rounding is not cut by a mass of one
         logits = torch.tensor([0.0, -30.0, -50.0], dtype=dtype)
         assert keep(logits, **{name: 1.0}).isfinite().all()
-
-
-# Oracles
 
 
 def plain_filter(logits, name, value):
@@ -150,9 +144,6 @@ def test_all_together_act_in_the_order_of_transformers(transformers):
     theirs = processors(tokens, logits)
     close(ours, theirs.softmax(-1))
     assert 1 < (ours > 0).sum(-1).min() < V
-
-
-# What always holds
 
 
 def test_a_token_that_was_impossible_stays_so():
