@@ -12,6 +12,7 @@ import inspect
 import itertools
 import math
 import pkgutil
+import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import FrozenInstanceError, is_dataclass
@@ -351,15 +352,16 @@ LEGITIMATE = {
     # no number
     "[]": "cooccurrences.texts pairs.tokens Tensor.data bits.nats unit.* numerical_jacobian.x "
         "*.stop *.counts Law.*",
-    # a text is its characters
-    "'x'": "CharTokenizer.vocab",
+    # a text is its characters, or any text is one; all other texts are names of what there is
+    "'no such'": "CharTokenizer.vocab *.text *.word *.folder printed.like",
     # no id
     "{}": "*.stop *.exclude",
 }  # fmt: skip
 # What is refused, but not by the argument's name: its shape or size is told beside another's, or
 # the error is the system's, torch's or Python's own.
 OBSCURE = {
-    "'x'": "*.path *.checkpoint save.to load.source *.device preset.name",
+    "'no such'": "*.path *.checkpoint save.to load.source *.device preset.name encode.sentence "
+        "unspell.spelling add_lora.names",
     "10**30": "numerical_jacobian.x gradcheck.x sinusoidal.base",
     "[]": "*.sequences pairs.numbers *.texts *.contexts neighbours.query",
     "{}": "config_from.reference", "NaN": "neighbours.query",
@@ -369,8 +371,8 @@ OBSCURE = {
 
 
 VALUES = {
-    "None": None, "'x'": "x", "-1": -1, "0": 0, "2.5": 2.5, "nan": math.nan, "inf": math.inf,
-    "10**30": 10**30, "True": True, "[]": [], "{}": {}, "object": object(),
+    "None": None, "'no such'": "no such", "-1": -1, "0": 0, "2.5": 2.5, "nan": math.nan,
+    "inf": math.inf, "10**30": 10**30, "True": True, "[]": [], "{}": {}, "object": object(),
     "numpy's generator": np.random.default_rng(0), "torch's generator": torch.Generator(),
 }  # fmt: skip
 INTERNAL = ("parents", "vjp")  # what the engine's own operations give a Tensor
@@ -459,9 +461,7 @@ def calls():
 
 
 def is_legitimate(where, good, what):
-    """A text for a text, an empty list for a list; or what is listed."""
-    if isinstance(good, str) and what == "'x'":
-        return True
+    """An empty list for a list; or what is listed."""
     if isinstance(good, (list, tuple, dict)) and what in ("[]", "{}"):
         return True
     what = "2.5" if what == "10**30" else what  # a large number is a number like any other
@@ -494,6 +494,13 @@ def test_no_bad_call_is_answered_in_silence_and_the_errors_say_what_was_given(ma
     ]
     assert len(made) > 10_000
     assert not unclear, f"{len(unclear)}: {unclear[:40]}"
+
+
+def test_an_unknown_name_is_refused_with_the_names_there_are(made):
+    for where, good, what, _, said in made:
+        free = is_in(LEGITIMATE, what, where) or is_in(OBSCURE, what, where)
+        if isinstance(good, str) and what == "'no such'" and not free:
+            assert re.match("ValueError: .* one of .*, got 'no such'$", said), where
 
 
 def test_what_is_listed_as_legitimate_is_taken(made):
@@ -561,6 +568,8 @@ test_what_people_do_first_is_answered = refuses(
     (models.lora.add_lora, (LM, []), {}, "a name or more"),
     (models.pretrained.load_pretrained, (3,), {}, TypeError, "folder must be .* got 3"),
     (models.pretrained.load, (LM, [], "gpt2"), {}, TypeError, "must be a dict, got"),
+    (models.pretrained.load, (LM, {}, "no such"), {}, "family must be one of .* got 'no such'"),
+    (symbols.parentheses, (RNG, 2), {"pairs": 2, "negatives": ["no such"]}, "a kind must be one "),
     of=lambda f, given, named: f(*given, **named),
 )  # fmt: skip
 

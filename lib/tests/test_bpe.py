@@ -1,15 +1,16 @@
 """Byte-level byte-pair encoding, beside a naive trainer, tokenizers, and GPT-2's own encoder."""
 
 import json
-import sys
 import time
 import tracemalloc
 from collections import Counter
+from functools import partial
 from itertools import accumulate, islice, pairwise
 
 import numpy as np
 import pytest
 import tokenizers
+from comparing import lines_run
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import decoders, models, pre_tokenizers, trainers
@@ -235,24 +236,6 @@ def test_a_stream_needs_only_the_beginning_of_a_text_to_give_its_first_ids(train
     assert Counter(tokens) == {b"to": 1, b" to": 999, b" be": 1000}
 
 
-def lines_run(work) -> int:
-    """How many of the two modules' lines `work` runs: as good as a time, the same everywhere."""
-    n_lines, files = 0, (bpe.__file__, bpe_merges.__file__)
-
-    def trace(frame, event, arg):
-        nonlocal n_lines
-        n_lines += event == "line"
-        return trace if frame.f_code.co_filename in files else None
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        work()
-    finally:
-        sys.settrace(before)
-    return n_lines
-
-
 def peak_memory(work) -> int:
     tracemalloc.start()
     work()
@@ -261,6 +244,7 @@ def peak_memory(work) -> int:
     return peak
 
 
+FILES = {bpe.__file__, bpe_merges.__file__}
 LETTERS = np.random.default_rng(0).integers(97, 101, 8_000, dtype=np.uint8).tobytes()
 
 
@@ -279,7 +263,7 @@ def test_the_work_and_the_memory_for_one_long_word_grow_as_its_length(word):
         return lambda: BPETokenizer(merges[at], pattern="none").encode_bytes(word[:at])
 
     for work in (train, encode):
-        for cost, most in ((lines_run, 5.6), (peak_memory, 5)):
+        for cost, most in ((partial(lines_run, files=FILES), 5.6), (peak_memory, 5)):
             assert cost(work(n)) < most * cost(work(n // 4)), (work, cost)
 
 

@@ -30,9 +30,6 @@ def batches():
         yield rng.integers(5, size=(2, 3)), rng.integers(5, size=(2, 3))
 
 
-# A disk that is full
-
-
 @pytest.fixture
 def no_large_files():
     """In this process no file can grow over a megabyte: writing fails as on a full disk."""
@@ -85,9 +82,6 @@ def on_a_disk_of_its_own(folder, options, program):
     return done.stdout
 
 
-# A place that cannot be written
-
-
 def test_a_fit_says_before_its_first_step_that_the_disk_is_read_only(tmp_path):
     said = on_a_disk_of_its_own(tmp_path, "ro", ON_A_READ_ONLY_DISK)
     assert "Read-only file system" in said
@@ -123,9 +117,6 @@ def test_a_corpus_that_is_not_there_is_not_called_damaged(tmp_path):
         corpora.read_text(tmp_path / "a.txt.bz2", "0" * 64)
     with pytest.raises(IsADirectoryError, match=str(tmp_path)):
         corpora.read_text(tmp_path, "0" * 64)
-
-
-# A clock that goes back
 
 
 def test_a_clock_that_goes_back_changes_nothing(tmp_path, monkeypatch):

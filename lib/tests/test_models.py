@@ -10,7 +10,6 @@ import pytest
 import torch
 from comparing import close, passes_gradcheck, randomised, up_to
 from torch import nn
-from unrolled.generation.generate import generate
 from unrolled.models.encoder_decoder import EncoderDecoder
 from unrolled.models.neural_lm import NeuralLM, NeuralLMConfig
 from unrolled.models.recurrent_cells import CELLS
@@ -18,7 +17,6 @@ from unrolled.models.recurrent_lm import RecurrentLM, SelectiveLM
 from unrolled.models.seq2seq import QUERIES, SCORES, Seq2Seq
 from unrolled.models.transformer import Encoder, TransformerLM
 from unrolled.models.transformer_config import POSITIONS, TransformerConfig
-from unrolled.training.fit import FitConfig, fit
 from unrolled_book.behaviour import (
     check_batch,
     check_cache,
@@ -212,14 +210,6 @@ def test_gradients_flow_through_all_that_was_read_until_it_is_detached(make):
     assert cut[0].isfinite().all()
 
 
-@of({name: MODELS[name] for name in (*STATES, *NEURAL, *READERS)})
-def test_a_text_is_written_with_a_cache_as_without(make):
-    model = made(make)
-    given = {"stop": 2, "temperature": 0.0}
-    written = generate(model, TOKENS[:, :CUT], 5, **given)
-    assert torch.equal(written, generate(model, TOKENS[:, :CUT], 5, cache=False, **given))
-
-
 @of(MODELS)
 def test_a_fresh_model_knows_nothing_and_a_seed_a_copy_and_a_state_dict_give_the_same(make):
     torch.manual_seed(7)
@@ -270,16 +260,6 @@ def test_dropout_acts_in_training_only_and_follows_the_seed(make):
     assert (model(TOKENS) != first).any()
     torch.manual_seed(1)
     close(model(TOKENS), first, 0)
-
-
-@of({name: MODELS[name] for name in FAMILIES} | {"seq2seq": TRANSLATORS["additive previous"]})
-def test_training_lowers_the_loss(make, device):
-    model, inputs = make().float().to(device), (TOKENS[:, :-1],)
-    if isinstance(model, Seq2Seq):
-        inputs = SOURCE, *inputs, SOURCE_REAL
-    batches, settings = [(inputs, TOKENS[:, 1:])], FitConfig(n_steps=25, lr=3e-2)
-    losses = fit(model, batches, settings, progress=False).history.train_loss
-    assert losses[-1] < 0.7 * losses[0]
 
 
 @of({name: MODELS[name] for name in (*FAMILIES, "None current")})

@@ -12,26 +12,16 @@ from torch import nn
 from unrolled.data.batches import IGNORE
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
+from unrolled.training import preference
 from unrolled.training.batch_iterator import to_device
 from unrolled.training.fit import FitConfig, fit
-from unrolled.training.preference import (
-    RewardModel,
-    answer_batch,
-    bradley_terry_loss,
-    dpo_loss,
-    dpo_objective,
-    preference_batch,
-    reward_batch,
-    reward_loss,
-    sequence_log_probs,
-)
 
 V, D, T, END = 13, 10, 7, 12
 DTYPE = torch.float64
 PROMPTS = [[1, 2], [3], [4, 5, 6]]
 CHOSEN = [[7, END], [8, 9, END], [7, END]]
 REJECTED = [[9, 9, END], [1, END], [END]]
-PAIRS = preference_batch(PROMPTS, CHOSEN, REJECTED)
+PAIRS = preference.preference_batch(PROMPTS, CHOSEN, REJECTED)
 
 
 def model(dropout=0.0) -> TransformerLM:
@@ -41,7 +31,7 @@ def model(dropout=0.0) -> TransformerLM:
 
 def log_probs_of(model):
     device = next(model.parameters()).device
-    return sequence_log_probs(model, *(torch.from_numpy(x).to(device) for x in PAIRS))
+    return preference.sequence_log_probs(model, *(torch.from_numpy(x).to(device) for x in PAIRS))
 
 
 def batch(pair):
@@ -49,7 +39,7 @@ def batch(pair):
 
 
 def test_only_the_answers_count_and_the_preferred_one_stands_first():
-    inputs, targets = answer_batch([[1, 2], [3]], [[7, END], [8]])
+    inputs, targets = preference.answer_batch([[1, 2], [3]], [[7, END], [8]])
     assert inputs.tolist() == [[1, 2, 7], [3, 0, 0]]
     assert targets.tolist() == [[IGNORE, 7, END], [8, IGNORE, IGNORE]]
     inputs, targets = PAIRS  # (3, 2, 4)
@@ -71,7 +61,9 @@ def test_a_sequences_log_probability_is_the_sum_over_its_answer_alone(device):
 
 def test_bradley_and_terry_by_hand():
     """A lead of ln 3 means three wins of four: −ln ¾. Equal rewards cost ln 2."""
-    got = bradley_terry_loss(torch.tensor([math.log(3), 5.0, 0.0]), torch.tensor([0.0, 5.0, 1000]))
+    got = preference.bradley_terry_loss(
+        torch.tensor([math.log(3), 5.0, 0.0]), torch.tensor([0.0, 5.0, 1000])
+    )
     close(got, torch.tensor([math.log(4 / 3), math.log(2), 1000.0]))
 
 
@@ -82,7 +74,7 @@ def test_dpo_and_its_gradient_are_the_papers_formulas(beta, n, seed):
     torch.manual_seed(seed)
     log_probs, reference = -9 * torch.rand(n, 2), -9 * torch.rand(n, 2)
     log_probs.requires_grad_()
-    got = dpo_loss(log_probs, reference, beta)
+    got = preference.dpo_loss(log_probs, reference, beta)
     gradient = torch.autograd.grad(got.sum(), log_probs)[0]
     for i in range(n):
         (w, lose), (w0, lose0) = log_probs[i].tolist(), reference[i].tolist()
@@ -95,9 +87,9 @@ def test_dpo_and_its_gradient_are_the_papers_formulas(beta, n, seed):
 
 def test_the_objective_is_the_sum_over_pairs_and_reads_a_quiet_reference():
     reference, ours = model(dropout=0.5).train(), model()
-    total, n = dpo_objective(reference, 0.3)(ours, batch(PAIRS))
+    total, n = preference.dpo_objective(reference, 0.3)(ours, batch(PAIRS))
     assert reference.training  # as it was
-    close(total, dpo_loss(log_probs_of(ours), log_probs_of(reference.eval()), 0.3).sum())
+    close(total, preference.dpo_loss(log_probs_of(ours), log_probs_of(reference.eval()), 0.3).sum())
     assert n == 3
     total.backward()
     assert all(p.grad is None for p in reference.parameters())
@@ -105,9 +97,9 @@ def test_the_objective_is_the_sum_over_pairs_and_reads_a_quiet_reference():
 
 
 def test_a_reward_is_read_at_the_last_token_whatever_the_padding():
-    ours = RewardModel(model())
+    ours = preference.RewardModel(model())
     nn.init.normal_(ours.head.weight)
-    (tokens, mask), zeros = reward_batch(CHOSEN, REJECTED)
+    (tokens, mask), zeros = preference.reward_batch(CHOSEN, REJECTED)
     assert (tokens.shape, mask.shape, zeros.tolist()) == ((3, 2, 3), (3, 2, 3), [0, 0, 0])
     tokens[~mask] = 5
     rewards = ours(torch.from_numpy(tokens), torch.from_numpy(mask))
@@ -121,9 +113,16 @@ def test_a_reward_is_read_at_the_last_token_whatever_the_padding():
 def test_a_training_begins_at_ln_2_and_prefers_what_was_preferred(kind):
     ours, pairs, loss, before = model(), PAIRS, None, 0.0
     if kind == "dpo":
-        loss, before = dpo_objective(copy.deepcopy(ours), 0.5), log_probs_of(ours).detach()
+        loss, before = (
+            preference.dpo_objective(copy.deepcopy(ours), 0.5),
+            log_probs_of(ours).detach(),
+        )
     else:
-        ours, pairs, loss = RewardModel(ours), reward_batch(CHOSEN, REJECTED), reward_loss
+        ours, pairs, loss = (
+            preference.RewardModel(ours),
+            preference.reward_batch(CHOSEN, REJECTED),
+            preference.reward_loss,
+        )
     losses = fit(ours, [pairs], FitConfig(n_steps=30, lr=0.02), loss=loss).history.train_loss
     assert losses[0] == pytest.approx(math.log(2), abs=1e-9)
     assert losses[-1] < 0.2
@@ -133,21 +132,24 @@ def test_a_training_begins_at_ln_2_and_prefers_what_was_preferred(kind):
 
 
 def reward(tokens, mask):
-    return RewardModel(model())(torch.tensor(tokens), torch.tensor(mask))
+    return preference.RewardModel(model())(torch.tensor(tokens), torch.tensor(mask))
 
 
 def own_reference():
     ours = model()
-    return dpo_objective(ours)(ours, batch(PAIRS))
+    return preference.dpo_objective(ours)(ours, batch(PAIRS))
 
 
 test_what_does_not_fit_is_refused = refuses(
-    (lambda: answer_batch([[1]], [[2], [3]]), "got 1 prompts and 2 answers"),
-    (lambda: answer_batch([[1], [2]], [[2], []]), r"prompt 1 .* got \[2\], \[\]"),
-    (lambda: preference_batch([[1]], [[2]], []), "got 1 chosen and 0 rejected answers"),
-    (lambda: reward_batch([[2]], []), "got 1 chosen and 0 rejected texts"),
-    (lambda: bradley_terry_loss(torch.ones(2), torch.ones(3)), "one shape, got"),
-    (lambda: dpo_loss(torch.ones(3, 2), torch.ones(2, 2), 0.1), r"\(3, 2\) and \(2, 2\)"),
+    (lambda: preference.answer_batch([[1]], [[2], [3]]), "got 1 prompts and 2 answers"),
+    (lambda: preference.answer_batch([[1], [2]], [[2], []]), r"prompt 1 .* got \[2\], \[\]"),
+    (lambda: preference.preference_batch([[1]], [[2]], []), "got 1 chosen and 0 rejected answers"),
+    (lambda: preference.reward_batch([[2]], []), "got 1 chosen and 0 rejected texts"),
+    (lambda: preference.bradley_terry_loss(torch.ones(2), torch.ones(3)), "one shape, got"),
+    (
+        lambda: preference.dpo_loss(torch.ones(3, 2), torch.ones(2, 2), 0.1),
+        r"\(3, 2\) and \(2, 2\)",
+    ),
     (own_reference, r"give copy\.deepcopy\(model\)"),
     (lambda: reward([[1, 2]], [[1, 0]]), "must be booleans .* got torch.int64"),
     (lambda: reward([[1, 2]], [[False, True]]), "padding only after its last one"),

@@ -10,26 +10,19 @@ from comparing import close, passes_gradcheck, randomised, refuses, up_to
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from unrolled.models import recurrent_cells
 from unrolled.models.recurrent import Recurrent, detach, keras_gru_weights
-from unrolled.models.recurrent_cells import (
-    Cell,
-    ElmanCell,
-    GRUCell,
-    LSTMCell,
-    MinimalGatedCell,
-    hidden,
-)
 
 D, H, B, T, LENGTHS = 3, 5, 7, 11, (11, 4, 1, 7, 10, 2, 5)
 
 # name: (cell class, its options and those of torch's, what Recurrent calls it, torch's module)
 KINDS = {
-    "elman": (ElmanCell, {}, "elman", nn.RNN),
-    "elman relu": (ElmanCell, {"nonlinearity": "relu"}, "elman", nn.RNN),
-    "minimal": (MinimalGatedCell, {}, "minimal", None),
-    "gru": (GRUCell, {}, "gru", nn.GRU),
-    "gru reset before": (GRUCell, {"reset_after": False}, "gru", None),
-    "lstm": (LSTMCell, {}, "lstm", nn.LSTM),
+    "elman": (recurrent_cells.ElmanCell, {}, "elman", nn.RNN),
+    "elman relu": (recurrent_cells.ElmanCell, {"nonlinearity": "relu"}, "elman", nn.RNN),
+    "minimal": (recurrent_cells.MinimalGatedCell, {}, "minimal", None),
+    "gru": (recurrent_cells.GRUCell, {}, "gru", nn.GRU),
+    "gru reset before": (recurrent_cells.GRUCell, {"reset_after": False}, "gru", None),
+    "lstm": (recurrent_cells.LSTMCell, {}, "lstm", nn.LSTM),
 }
 FUSED = [kind for kind, entry in KINDS.items() if entry[3]]
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -38,7 +31,7 @@ both = pytest.mark.parametrize("implementation", ["reference", "fused"])
 DTYPE = torch.float64
 
 
-def new_cell(kind) -> Cell:
+def new_cell(kind) -> recurrent_cells.Cell:
     return KINDS[kind][0](D, H, **KINDS[kind][1])
 
 
@@ -63,10 +56,10 @@ def tensors(state) -> tuple:
     return state if isinstance(state, tuple) else (state,)
 
 
-def line_per_gate(cell: Cell, x, state):
+def line_per_gate(cell: recurrent_cells.Cell, x, state):
     """The formulas in the cells' docstrings as they stand: the state after x, and the gates."""
     rows = torch.arange(len(cell.gates) * cell.hidden_size).reshape(len(cell.gates), -1)
-    rows, h = dict(zip(cell.gates, rows, strict=True)), hidden(state)
+    rows, h = dict(zip(cell.gates, rows, strict=True)), recurrent_cells.hidden(state)
 
     def from_h(gate, h):
         return h @ cell.weight_hh[rows[gate]].T + cell.bias_hh[rows[gate]]
@@ -75,15 +68,15 @@ def line_per_gate(cell: Cell, x, state):
         past = from_h(name, h) if past is None else past
         return f(x @ cell.weight_ih[rows[name]].T + cell.bias_ih[rows[name]] + past)
 
-    if isinstance(cell, ElmanCell):
+    if isinstance(cell, recurrent_cells.ElmanCell):
         h = gate("h", getattr(torch, cell.nonlinearity))
         return h, {"h": h}
-    if isinstance(cell, LSTMCell):
+    if isinstance(cell, recurrent_cells.LSTMCell):
         gates = {name: gate(name, torch.tanh if name == "g" else torch.sigmoid) for name in "ifgo"}
         c = gates["f"] * state[1] + gates["i"] * gates["g"]
         return (gates["o"] * torch.tanh(c), c), gates
     gates, past = {"z": gate("z")}, None
-    if isinstance(cell, GRUCell):
+    if isinstance(cell, recurrent_cells.GRUCell):
         gates["r"] = r = gate("r")
         past = r * from_h("n", h) if cell.reset_after else from_h("n", r * h)
     z, n = gates["z"], gate("n", torch.tanh, past)
@@ -99,7 +92,7 @@ def test_a_step_and_its_gates_are_the_formulas_line_per_gate(kind):
     close(cell.gate_values(x, state), gates, 1e-14)
     one = tuple(s[1, 4] for s in tensors(state))
     got = cell.step(x[1, 4], one if cell.n_states > 1 else one[0])
-    close(hidden(got), hidden(expected)[1, 4], 1e-14)
+    close(recurrent_cells.hidden(got), recurrent_cells.hidden(expected)[1, 4], 1e-14)
 
 
 @every_kind
@@ -127,9 +120,9 @@ def test_keras_itself_gave_these_numbers(bias_shape, expected, tolerance):
 
 
 def test_the_forget_bias_is_the_sum_of_both_biases_and_touches_no_other_gate():
-    plain = LSTMCell(D, H)
+    plain = recurrent_cells.LSTMCell(D, H)
     torch.manual_seed(0)  # at which the first was drawn
-    cell = LSTMCell(D, H, forget_bias=1.5)
+    cell = recurrent_cells.LSTMCell(D, H, forget_bias=1.5)
     expected = plain.bias_ih + plain.bias_hh
     expected[H : 2 * H] = 1.5
     close(cell.bias_ih + cell.bias_hh, expected)
@@ -209,7 +202,7 @@ def walk(stack, x, state):
             hs = []
             for x_t in x.flip(0) if direction else x:
                 s, _ = line_per_gate(cell, x_t, s)
-                hs.append(hidden(s))
+                hs.append(recurrent_cells.hidden(s))
             ends.append(tensors(s))
             columns.append(torch.stack(hs[::-1] if direction else hs))
         x = torch.cat(columns, -1)
@@ -263,7 +256,7 @@ def test_auto_takes_the_kernel_only_where_torch_has_this_very_cell(kind, monkeyp
 
 
 def test_a_cell_of_ones_own_runs_in_a_stack_by_its_own_step():
-    class Leaky(ElmanCell):
+    class Leaky(recurrent_cells.ElmanCell):
         def update(self, projected, state):
             new, gates = super().update(projected, state)
             return 0.5 * new + 0.5 * state, gates
@@ -290,7 +283,7 @@ def test_autocast_changes_nothing(kind, implementation, device):
         rounded = linear(x)  # bfloat16, as a layer before it gives
         outputs, state = stack(rounded, detach(got[0][1]))
     close(got, expected, 0)
-    assert outputs.dtype == hidden(state).dtype == torch.float32
+    assert outputs.dtype == recurrent_cells.hidden(state).dtype == torch.float32
     close(outputs, stack(rounded.float(), expected[0][1])[0], 0)
 
 

@@ -7,23 +7,13 @@ import torch
 from comparing import close
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from unrolled.generation.samplers import (
-    Sampling,
-    divide_by_temperature,
-    min_p_filter,
-    no_repeat_ngram_filter,
-    penalise_repetition,
-    token_counts,
-    top_k_filter,
-    top_p_filter,
-    typical_filter,
-)
+from unrolled.generation import samplers
 
 B, T, V = 3, 7, 13
 DTYPE = torch.float64
 GONE = -math.inf
-FILTERS = {"top_k": top_k_filter, "top_p": top_p_filter, "min_p": min_p_filter,
-           "typical_p": typical_filter}  # fmt: skip
+FILTERS = {name: getattr(samplers, f"{name}_filter") for name in ("top_k", "top_p", "min_p")}
+FILTERS["typical_p"] = samplers.typical_filter
 
 
 def keep(logits, **options):
@@ -44,9 +34,6 @@ def random_logits(seed, n, *, ties=False):
     return logits.round() if ties else logits
 
 
-# By hand
-
-
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_a_mass_at_the_mark_is_not_below_it_whatever_the_rounding(dtype):
     """0.6 + 0.3 is 0.8999… in floats, and softmax of logarithms rounds as well."""
@@ -54,15 +41,14 @@ def test_a_mass_at_the_mark_is_not_below_it_whatever_the_rounding(dtype):
         ((0.6, 0.3, 0.1), 0.9, 2), ((0.5, 0.41, 0.09), 0.9, 2), ((0.1,) * 10, 0.7, 7),
         ((0.7, 0.2, 0.1), 0.9, 2), ((0.5, 0.25, 0.25), 0.75, 2),
     ):  # fmt: skip
-        kept_ids = top_p_filter(torch.tensor(probs, dtype=dtype).log(), mark).isfinite().nonzero()
+        kept_ids = (
+            samplers.top_p_filter(torch.tensor(probs, dtype=dtype).log(), mark).isfinite().nonzero()
+        )
         assert kept_ids[:, 0].tolist() == [*range(expected)]
     assert kept([0.9, 0.09, 0.01], min_p=0.1) == [0, 1]  # 0.1 · 0.9 is above 0.09 in floats
     for name in ("top_p", "typical_p"):  # a tail far below rounding is not cut by a mass of one
         logits = torch.tensor([0.0, -30.0, -50.0], dtype=dtype)
         assert keep(logits, **{name: 1.0}).isfinite().all()
-
-
-# Oracles
 
 
 def plain_filter(logits, name, value):
@@ -127,12 +113,16 @@ def test_temperature_and_penalties_are_those_of_transformers(
     tokens = torch.randint(17, (3, length), generator=rng).remainder(4)
     logits = torch.randn(3, 17, generator=rng)
     theirs = transformers.TemperatureLogitsWarper(value)(None, logits)
-    ours = divide_by_temperature(logits, value)
+    ours = samplers.divide_by_temperature(logits, value)
     close(ours.softmax(-1), theirs.softmax(-1))
     theirs = transformers.RepetitionPenaltyLogitsProcessor(value)(tokens, logits)
-    close(penalise_repetition(logits, token_counts(tokens, 17) > 0, value), theirs, 0)
+    close(
+        samplers.penalise_repetition(logits, samplers.token_counts(tokens, 17) > 0, value),
+        theirs,
+        0,
+    )
     theirs = transformers.NoRepeatNGramLogitsProcessor(size)(tokens, logits.clone())
-    close(no_repeat_ngram_filter(logits, tokens, size), theirs, 0)
+    close(samplers.no_repeat_ngram_filter(logits, tokens, size), theirs, 0)
 
 
 def test_all_together_act_in_the_order_of_transformers(transformers):
@@ -141,7 +131,7 @@ def test_all_together_act_in_the_order_of_transformers(transformers):
     options = dict(
         repetition_penalty=1.4, temperature=1.7, top_k=11, top_p=0.9, min_p=0.05, typical_p=0.8
     )
-    sampling = Sampling(**options)
+    sampling = samplers.Sampling(**options)
     ours = sampling.probs(sampling.penalise(logits, tokens, tokens < 0))
     processors = transformers.GPT2LMHeadModel(
         transformers.GPT2Config(vocab_size=V, n_embd=2, n_layer=1, n_head=1)
@@ -152,14 +142,11 @@ def test_all_together_act_in_the_order_of_transformers(transformers):
     assert 1 < (ours > 0).sum(-1).min() < V
 
 
-# What always holds
-
-
 def test_a_token_that_was_impossible_stays_so():
     logits = torch.tensor([GONE, 1.0, GONE, 0.0, 0.5])
     for options in ({"top_k": 4}, {"top_p": 0.999}, {"min_p": 0.0}, {"typical_p": 0.999}):
         assert keep(logits, **options).isfinite().tolist() == [False, True, False, True, True]
-    assert penalise_repetition(logits, logits > GONE, 2.0)[0] == GONE
+    assert samplers.penalise_repetition(logits, logits > GONE, 2.0)[0] == GONE
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
@@ -180,7 +167,7 @@ def test_filters_act_on_the_device_of_the_logits(device):
 
 def test_a_temperature_of_zero_is_a_distribution_as_well():
     logits = torch.tensor([[0.0, 2.0, 2.0], [3.0, 1.0, 3.0]])  # of two equal ones the first
-    assert Sampling(temperature=0).probs(logits).tolist() == [[0, 1, 0], [1, 0, 0]]
-    assert Sampling(temperature=0).draw(logits).tolist() == [1, 0]
+    assert samplers.Sampling(temperature=0).probs(logits).tolist() == [[0, 1, 0], [1, 0, 0]]
+    assert samplers.Sampling(temperature=0).draw(logits).tolist() == [1, 0]
     with pytest.raises(ValueError, match="temperature must be above 0, got 0"):
-        divide_by_temperature(logits, 0)
+        samplers.divide_by_temperature(logits, 0)

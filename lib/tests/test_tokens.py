@@ -120,8 +120,6 @@ def test_the_published_counts_of_the_word_vocabulary():
     assert WordTokenizer.train(text).vocab_size == 3 + 14_612
 
 
-# WordPiece
-
 # the five words of the Hugging Face course
 FIVE = {"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}
 letters = st.text("abc", min_size=1, max_size=12)

@@ -39,8 +39,6 @@ def with_entry(values, where, entry):
     return values
 
 
-# check_distribution
-
 LOG_PROBS = log_softmax(np.random.default_rng(0).normal(size=(B, T, V)))
 
 
@@ -69,8 +67,6 @@ def test_a_softmax_of_any_shape_passes_and_one_raised_entry_does_not(seed, shape
     assert f"row {tuple(n - 1 for n in shape[:-1])}" in str(caught.value)
 
 
-# check_shift
-
 TEXT = np.array([[3, 1, 4, 1, 5, 2], [2, 6, 0, 3, 3, 1]])
 # 7 begins a text, 8 ends it, 9 is padding
 PADDED, NEXT = np.array([[[7, 1, 2, 3], [7, 4, 9, 9]], [[1, 2, 3, 8], [4, 8, 9, 9]]])
@@ -82,8 +78,6 @@ def test_next_tokens_pass_and_padding_is_not_compared(make):
     check_shift(make(TEXT[:, :-1]), make(TEXT[:, 1:]))
     check_shift(make(PADDED), make(NEXT), pad=9)
 
-
-# check_gradient
 
 W, X, Y = np.random.default_rng(4).normal(size=(3, 2)), np.array([0.5, -2.0]), np.eye(3)[2]
 GRAD = np.outer(special.softmax(W @ X) - Y, X)  # (ŷ − y)xᵀ
@@ -147,8 +141,6 @@ WRONG = [
       for shape in [(3, 1), (1, 3), (3, 3), (1,), ()]),
 ]  # fmt: skip
 
-
-# check_causal
 
 TOKENS = np.random.default_rng(1).integers(0, V, (B, T))
 TABLE = np.random.default_rng(2).normal(size=(V, V))
@@ -214,8 +206,6 @@ def test_a_leak_that_only_one_of_the_three_other_ids_shows_is_found(distance):
     with pytest.raises(BehaviourError, match="position 2 changes with token 4"):
         check_causal(model, with_entry(TOKENS, np.s_[:, 4], V - 1 - distance))
 
-
-# check_padding and check_batch
 
 N, D, H = 3, 11, 13  # sequences, widths
 IDS = np.array([[4, 0, 6, 2, 2], [1, 5, 0, 0, 0], [3, 3, 1, 0, 0]])

@@ -70,8 +70,6 @@ def first_before_last(x):
     return np.arange(T)[:, None] * (x[..., :1, :] > x[..., T - 2 : T - 1, :])
 
 
-# check_permutation and check_order
-
 ADDED = r"Even where all (vector|token)s are equal .* are positions added"
 WHO = "Where all (vector|token)s are equal so are the outputs, .* a causal mask, a window, or rel"
 SET = (
@@ -164,9 +162,6 @@ def test_two_inputs_can_change_places_and_an_order_needs_two_before_the_last():
     check_permutation(np.abs, X[:2])
     with pytest.raises(ValueError, match=r"T ≥ 3, got \(2, 10\)"):
         check_order(np.abs, X[:2])
-
-
-# check_cache
 
 
 class ToyCache:
@@ -266,9 +261,6 @@ WRONG_CACHES = [
     (Toy(new_cache=None), TOKENS, TypeError, r"Toy has no new_cache\(\)"),
     *((Toy(), x, ValueError, "T ≥ 2, got") for x in (TOKENS[0], TOKENS[:, :1], TOKENS * 1.0)),
 ]  # fmt: skip
-
-
-# check_source
 
 
 def translate(source, target, use=lambda x: x):

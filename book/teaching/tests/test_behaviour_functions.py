@@ -27,8 +27,6 @@ from unrolled_book.scaling import power_law, valley
 
 from lib.tests.comparing import refuses
 
-# check_perplexity
-
 NATS = np.log([2.0, 4.0, 8.0, 4.0, 16.0])  # 12 bits for 5 tokens
 
 
@@ -90,8 +88,6 @@ WRONG_AVERAGES = [
 ]  # fmt: skip
 
 
-# check_shards
-
 N_TOKENS = np.array([7, 2, 5, 11, 3])
 SUMS = np.random.default_rng(0).normal(size=(5, 13)) * N_TOKENS[:, None]  # Σ gradients of a row
 
@@ -146,9 +142,6 @@ WRONG_GRADIENTS = [
 ]  # fmt: skip
 
 
-# check_answer_score
-
-
 def of_targets(model, prompts, answers, change=lambda targets: targets):
     """The library's score, of targets that a mistake may change."""
     inputs, targets = map(torch.from_numpy, answer_batch(prompts, answers))
@@ -196,8 +189,6 @@ WRONG_SCORES = [
     (lambda *given: of_targets(*given) * 1.01, r"log-probabilities add up to -\d\.\d+$"),
 ]  # fmt: skip
 
-
-# check_top_p
 
 TORCH = torch.zeros(1)
 
@@ -248,8 +239,6 @@ WRONG_CUTS = [
     (lambda logits, p: top_p_filter(logits, p) * 0, TORCH, "gives NaN"),
 ]  # fmt: skip
 
-
-# check_exponent
 
 BLOCKS = np.logspace(2, 10.5, 86)
 

@@ -16,8 +16,6 @@ from unrolled_book.behaviour import BehaviourError, check_neighbours, check_roun
 
 from lib.tests.comparing import refuses
 
-# check_round_trip
-
 SHAKESPEARE = corpora.load("shakespeare-small").train[:5_000]
 BPE, CHARS = BPETokenizer.train(SHAKESPEARE, 50), CharTokenizer.train(SHAKESPEARE)
 OF_WORDS = [kind.train("to be or not to be") for kind in (WordTokenizer, WordPieceTokenizer)]
@@ -73,8 +71,6 @@ def test_what_normalisers_and_marks_take_away_is_seen(lost, instead):
     with pytest.raises(BehaviourError, match="comes back as"):
         check_round_trip(lambda text: text.replace(lost, instead), str)
 
-
-# check_neighbours
 
 V, N = 23, 3_000
 # Words 2k and 2k + 1 stand in the same company: between the words that mark topic k.
@@ -148,9 +144,6 @@ def test_a_seed_shuffles_the_text_as_often_as_is_asked_and_in_the_same_ways():
     np.testing.assert_array_equal(texts[0], TEXT)
     np.testing.assert_array_equal(np.sort(texts), [np.sort(TEXT)] * 5)
     assert len(np.unique(np.concatenate([texts, seen(seed=6)[1:]]), axis=0)) == 5 + 3
-
-
-# what cannot be judged
 
 
 test_what_cannot_be_judged_is_refused = refuses(

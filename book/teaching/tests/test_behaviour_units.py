@@ -14,8 +14,6 @@ from unrolled_book.behaviour import BehaviourError, check_experts, check_initial
 
 from lib.tests.comparing import refuses
 
-# check_units
-
 N, H = 11, 5
 HIDDEN = np.random.default_rng(0).normal(size=(N, H))
 RELU = np.maximum(HIDDEN, 0) * [1, 1, 0, 1, 0]
@@ -66,8 +64,6 @@ def test_the_size_of_the_layer_does_not_matter(size):
         check_units(hidden.astype("float32"))
 
 
-# check_initial_loss
-
 V = 11
 TARGETS = np.random.default_rng(0).integers(0, V, (7, 5))
 NOISE = np.random.default_rng(1).normal(size=(7, 5, V))
@@ -101,8 +97,6 @@ def test_large_logits_are_refused_with_both_losses():
         check_initial_loss(logits, TARGETS)
 
 
-# check_experts
-
 E = 5
 
 
@@ -127,9 +121,6 @@ def test_a_router_at_its_start_passes_and_one_with_a_large_bias_does_not():
     check_experts(layer.route(x).experts, E)
     with pytest.raises(BehaviourError, match="of 5 experts get less"):
         check_experts(layer.route(x + 30 * layer.router.weight[0].sign()).experts, E)
-
-
-# what is wrong in a start or a load, and what cannot be judged
 
 
 test_what_is_wrong_or_cannot_be_judged_is_refused = refuses(

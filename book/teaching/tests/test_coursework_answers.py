@@ -4,11 +4,13 @@ import ast
 import json
 import re
 import sys
-from collections import Counter
+from functools import partial
 
 import pytest
 from unrolled_book.coursework.answers import Answers, take
 from unrolled_book.coursework.statements import needed
+
+from lib.tests.comparing import lines_run
 
 SHIFT = "def shift(x):\n    return x + 1"
 
@@ -221,23 +223,6 @@ def parsed(monkeypatch):
     return lengths
 
 
-def work(function) -> int:
-    """How many lines of the modules that take answers run, comprehensions' rounds among them."""
-    events, before = Counter(), sys.gettrace()
-    files = {each.__code__.co_filename for each in (take, needed)}
-
-    def trace(frame, event, _):
-        events[event] += 1
-        return trace if frame.f_code.co_filename in files else None
-
-    sys.settrace(trace)
-    try:
-        function()
-    finally:
-        sys.settrace(before)
-    return events["line"]
-
-
 # Lines that stand n times, {0} and {1} counting; after them the answer's.
 LONG = {
     "each needs the one before": ("v{1} = v{0}\n", "shift = v{0}"),
@@ -251,12 +236,12 @@ LONG = {
 @pytest.mark.parametrize("kind", LONG)
 def test_finding_an_answer_takes_work_in_proportion_to_the_code(kind):
     line, last = LONG[kind]
-    found = []
+    found, files = [], {each.__code__.co_filename for each in (take, needed)}
     for n in (100, 400):
         source = "v0 = []\n" + "".join(line.format(i, i + 1) for i in range(n))
         source += last.format(n, names=",".join(f"v{i}" for i in range(n)))
         answer = take("w.py", source.encode())
-        found.append(work(lambda answer=answer: answer.program("shift")))
+        found.append(lines_run(partial(answer.program, "shift"), files))
     assert found[0] > 1000
     assert found[1] < 5 * found[0]
 

@@ -6,30 +6,19 @@ import zipfile
 
 import numpy as np
 import pytest
-from unrolled_book import exercises
 from unrolled_book.coursework import exports, personal, sandbox, tables
 from unrolled_book.coursework.__main__ import main
 from unrolled_book.coursework.roster import read_roster, read_times
 
-from book.teaching.tests.test_coursework_grading import Bench, notebook
+from book.teaching.tests.test_coursework_grading import RIGHT as SOLUTIONS
+from book.teaching.tests.test_coursework_grading import SYLLABUS, Bench, notebook
 
-NAMES = ("two_roads", "bits_per_byte")
-RIGHT = {name: exercises.load(f"c01_chain_rule/{name}").solution_source for name in NAMES}
-COURSE = """
-title = "Language models"
-seed = "a secret of the course"
-late = 0.5
-[[weeks]]
-name = "week1"
-title = "Probability"
-due = 2026-10-09T23:59:00Z
-exercises = ["c01_chain_rule/two_roads", "c01_chain_rule/bits_per_byte"]
-[[weeks]]
-name = "week2"
-title = "In words"
-exercises = ["c01_chain_rule/shift"]
-questions = [{name = "why", title = "Why?", statement = "Explain.", points = 3}]
-"""
+RIGHT = {name: source for name, source in SOLUTIONS.items() if name != "shift"}
+# The first week has 4 points, the second nothing personal.
+COURSE = SYLLABUS.replace('  "c01_chain_rule/shift",\n', "").replace("points = 4, ", "")
+COURSE = COURSE.replace(" & words", "").replace(
+    '{exercise = "c01_chain_rule/posterior", personal = true}, "eff', '"eff'
+)
 # In the order of columns and rows that gradebook_exporter.rb writes: a row about posting, the
 # points, the students, and Canvas's own test student.
 CANVAS = """\
@@ -223,18 +212,9 @@ def test_a_table_that_cannot_be_filled_in_is_said(tmp_path, table, column, says)
     assert exports.TEST_STUDENT in CANVAS
 
 
-OWN = """
-title = "Language models"
-seed = "a secret of the course"
-[[weeks]]
-name = "week1"
-title = "Your own"
-exercises = [{exercise = "c01_chain_rule/bits_per_byte", personal = true}, "c01_chain_rule/shift"]
-"""
-
-
 def test_personal_notebooks_are_packed_for_moodle_and_the_teacher_has_a_key(tmp_path, monkeypatch):
-    (tmp_path / "course.toml").write_text(OWN, "utf8")
+    own = COURSE.replace('bits_per_byte", credit = "tests"', 'bits_per_byte", personal = true')
+    (tmp_path / "course.toml").write_text(own, "utf8")
     (tmp_path / "moodle.csv").write_text(MOODLE, "utf8")
     (tmp_path / "plain.csv").write_text("student\nana@school.edu\n-2+A1\n", "utf8")
     monkeypatch.chdir(tmp_path)

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from functools import cache, partial, reduce
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,27 +17,11 @@ from unrolled.data.tokens import CharTokenizer
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
 from unrolled_book.experiments import __main__ as command
-from unrolled_book.experiments import (
-    c05_vectors,
-    c06_depth,
-    c08_steps,
-    c11_parentheses,
-    c12_page,
-    c13_seq2seq,
-    c18_depth,
-    c19_translation,
-    c20_authors,
-    c20_learning,
-    c21_writing,
-    c22_times,
-    c23_precision,
-    c23_shards,
-    c24_contamination,
-    c24_instructions,
-    record,
-    trained,
-)
+from unrolled_book.experiments import record, trained
 from unrolled_book.experiments._common import seeded
+
+# All experiments by their names: ex.c20_copy is the module c20_copy.
+ex = SimpleNamespace(**{name: command.module(name) for name in command.names()})
 
 
 def each(*values) -> list[tuple]:
@@ -49,7 +34,7 @@ def tiny(seed: int = 0, **changes) -> TransformerLM:
         return TransformerLM(TransformerConfig(**sizes | changes)).eval()
 
 
-def frequent(corpus=c05_vectors.CORPUS, text=c05_vectors.text):
+def frequent(corpus=ex.c05_vectors.CORPUS, text=ex.c05_vectors.text):
     """The first words of a text, and the frequent ones only; all PROBES are among them."""
     vocab, tokens = text(corpus)
     return vocab[:750], np.where(tokens < 750, tokens, -1)[:20_000]
@@ -64,31 +49,32 @@ RUNS = {
         dict(names=["austen"], merges=(0, 7), orders=(1, 3)), {"TRAIN_BYTES": 20_000},
         "runs", "merges order split", each((0, 7), (1, 3), ("valid", "test"))),
     "c05_vectors": (
-        dict(seeds=(0, 3), widths=(2,), skipgram=replace(c05_vectors.SKIPGRAM, **QUICK),
-             linked=replace(c05_vectors.LINK, **QUICK)),
+        dict(seeds=(0, 3), widths=(2,), skipgram=replace(ex.c05_vectors.SKIPGRAM, **QUICK),
+             linked=replace(ex.c05_vectors.LINK, **QUICK)),
         {"text": frequent, "BANDS": ((0, 100), (100, 750)), "LONGER": 2},
         "link", "width seed", each((2,), (0, 3))),
     "c06_depth": (
-        dict(arms=(c06_depth.Arm(depth=2, residual=False),
-                   c06_depth.Arm(depth=3, residual=True, start="small")), seeds=(0, 3), n_steps=2),
-        {"LRS": (1e-3, 1e-2), "LONG": 7}, "runs", "depth seed", each((2, 3), (0, 3))),
+        dict(arms=(ex.c06_depth.Arm(depth=2, residual=False),
+                   ex.c06_depth.Arm(depth=3, residual=True, start="small")),
+             seeds=(0, 3), n_steps=2), {"LRS": (1e-3, 1e-2), "LONG": 7},
+        "runs", "depth seed", each((2, 3), (0, 3))),
     "c08_steps": (
-        dict(seeds=(0, 3), n_steps=2, n_rates=2), {},
-        "runs", "optimizer schedule seed", each(c08_steps.OPTIMIZERS, c08_steps.SCHEDULES, (0, 3))),
+        dict(seeds=(0, 3), n_steps=2, n_rates=2), {}, "runs", "optimizer schedule seed",
+        each(ex.c08_steps.OPTIMIZERS, ex.c08_steps.SCHEDULES, (0, 3))),
     "c10_tickets": (
         dict(starts=("default", "identity"), delays=(0, 2), lrs=(1e-3, 1e-2), seeds=(3, 5),
              n_steps=2), {}, "rows", "start delay", each(("default", "identity"), (0, 2))),
     "c11_parentheses": (
-        dict(arms=(c11_parentheses.Arm(seeds=(0, 1), models=("Elman", "LSTM")),
-                   c11_parentheses.Arm(negatives=("deep",), seeds=(2,), keep=0.5)),
+        dict(arms=(ex.c11_parentheses.Arm(seeds=(0, 1), models=("Elman", "LSTM")),
+                   ex.c11_parentheses.Arm(negatives=("deep",), seeds=(2,), keep=0.5)),
              n_steps=2, pairs=(2, 4), beyond=(5, 6), n_held_out=4), {}, "runs", "arm seed model",
-        each((1,), (2,), c11_parentheses.MAIN) + each((0,), (0, 1), ("Elman", "LSTM"))),
+        each((1,), (2,), ex.c11_parentheses.MAIN) + each((0,), (0, 1), ("Elman", "LSTM"))),
     "c12_page": (
-        dict(recipe=replace(c12_page.SMALLER, hidden_size=3, n_steps=2, batch_size=2), n_pages=2),
-        {"CORPUS": "shakespeare-small"}, "pages", "", [(), ()]),
+        dict(recipe=replace(ex.c12_page.SMALLER, hidden_size=3, n_steps=2, batch_size=2),
+             n_pages=2), {"CORPUS": "shakespeare-small"}, "pages", "", [(), ()]),
     "c13_seq2seq": (
-        dict(arms=(c13_seq2seq.Arm(name="a", attention=None, n_steps=1, rate_of="none"),
-                   c13_seq2seq.Arm(name="b", attention="dot", n_steps=2)), seeds=(0, 4)),
+        dict(arms=(ex.c13_seq2seq.Arm(name="a", attention=None, n_steps=1, rate_of="none"),
+                   ex.c13_seq2seq.Arm(name="b", attention="dot", n_steps=2)), seeds=(0, 4)),
         {"shared.PER_LENGTH": 2, "N_SWAPS": 3,
          "rates": lambda: [{"arm": name, "rates": [{"lr": 0.1, "wrong": 9}, {"lr": lr, "wrong": 8}]}
                            for name, lr in (("none", 0.01), ("dot", 0.02))]},
@@ -114,13 +100,13 @@ RUNS = {
         {}, "rows", "scheme train_length",
         [("learned", 16), ("relative, 128", 16), ("rotary", 16), ("rotary, trained at 48", 48)]),
     "c18_depth": (
-        dict(arms=(c18_depth.Arm(place="pre", depth=1, lr=1e-3, warmup=0),
-                   c18_depth.Arm(place="post", depth=2, lr=1e-2, warmup=5, activation="swiglu")),
+        dict(arms=(ex.c18_depth.Arm(place="pre", depth=1, lr=1e-3, warmup=0),
+                   ex.c18_depth.Arm(place="post", depth=2, lr=1e-2, warmup=5, activation="swiglu")),
              seeds=(0, 3), n_steps=3), {"EVERY": 2}, "runs", "place depth updates seed",
         each(["pre"], [1], [3], (0, 3)) + each(["post"], [2], [3], (0, 3))),
     "c19_translation": (
-        dict(arms=[c19_translation.Arm(name="a", n_layers=0, lrs=(1e-3,)),
-                   c19_translation.Arm(name="b", n_layers=1, lrs=(1e-9, 1e-3))],
+        dict(arms=[ex.c19_translation.Arm(name="a", n_layers=0, lrs=(1e-3,)),
+                   ex.c19_translation.Arm(name="b", n_layers=1, lrs=(1e-9, 1e-3))],
              seeds=(0, 4), n_steps=3, n_longer=2),
         {"shared.PER_LENGTH": 2, "shared.BATCH_SIZE": 4, "shared.DIGITS": (2, 12),
          "mixed": lambda: (345, 12_345)},
@@ -128,18 +114,18 @@ RUNS = {
     "c20_authors": (
         dict(n_labelled=(2, 6), seeds=(0, 1, 2), lrs=(1e-3, 1e-2), n_steps=2, n_test=20),
         {"trained.load": lambda name: tiny(vocab_size=N_CHARACTERS, context_length=101)},
-        "rows", "n_labelled kind", each((2, 6), (*c20_authors.KINDS, c20_authors.COUNTING))),
+        "rows", "n_labelled kind", each((2, 6), (*ex.c20_authors.KINDS, ex.c20_authors.COUNTING))),
     "c20_patch": (
         dict(seeds=(0, 3), n_steps=2, n=5), {}, "rows", "seed head", each((0, 3), (1, 2, 3, 4))),
     "c20_learning": (
-        dict(settings=c20_learning.Settings(d_model=8, n_layers=1, n_heads=2, context_length=16,
+        dict(settings=ex.c20_learning.Settings(d_model=8, n_layers=1, n_heads=2, context_length=16,
                                             warmup_steps=1, n_steps=2, eval_every=1),
              looks=(0, 2), seeds=(0, 3), n_written=40), {},
         "rows", "model", [*4 * [("GPT",)], ("3-gram",), ("7-gram",), ("Shakespeare",)]),
     "c21_writing": (
         dict(seeds=(0, 3), n_texts=2),
         {"trained.load": lambda name: tiny(vocab_size=N_CHARACTERS, context_length=160)},
-        "rows", "seed method", each((0, 3), c21_writing.METHODS)),
+        "rows", "seed method", each((0, 3), ex.c21_writing.METHODS)),
     "c21_mode": (
         dict(n_lines=2, beams=(1, 2), max_reads=20),
         {"trained.load": lambda name: tiny(vocab_size=N_CHARACTERS, context_length=160)},
@@ -147,22 +133,22 @@ RUNS = {
     "c22_times": (
         dict(lengths=(8, 16), widths=(4, 8), seeds=(0, 5)),
         {"seconds": lambda kind, n, d, seed: n * d**2 * 1e-9}, "rows", "seed kind length width",
-        [(*at, *n) for at in each((0, 5), c22_times.KINDS) for n in ((8, 4), (16, 4), (8, 8))]),
+        [(*at, *n) for at in each((0, 5), ex.c22_times.KINDS) for n in ((8, 4), (16, 4), (8, 8))]),
     "c23_shards": (
         dict(seeds=(4,), lrs=(1e-3,), n_steps=2, n_valid=30), {"N_LOOKS": 2},
-        "rows", "arm", [(name,) for name, *_ in c23_shards.ARMS]),
+        "rows", "arm", [(name,) for name, *_ in ex.c23_shards.ARMS]),
     "c23_precision": (
         dict(seeds=(1, 2), lrs=(1e-9, 1e-3), n_steps=2, n_valid=30), {},
-        "rows", "kind seed", each(c23_precision.KINDS, (1, 2))),
+        "rows", "kind seed", each(ex.c23_precision.KINDS, (1, 2))),
     "c24_countable": (
         dict(seeds=(3,), betas=(0.5,), lrs=(1e-3,), steps=(0, 2, 4)), {},
         "tuning", "beta step", each((0.5, None), (0, 2, 4))),
     "c24_instructions": (
         dict(seeds=(0,), n_steps=1, lrs=(1e-3,), n_asked=1),
-        {"N_NEW": 5, "text_nats": partial(c24_instructions.text_nats, n=2)},
-        "rows", "targets", each(("base", *c24_instructions.TARGETS))),
+        {"N_NEW": 5, "text_nats": partial(ex.c24_instructions.text_nats, n=2)},
+        "rows", "targets", each(("base", *ex.c24_instructions.TARGETS))),
     "c24_contamination": (
-        dict(which=(2,), n_train=50_000), {}, "rows", "copy", each(c24_contamination.COPIES)),
+        dict(which=(2,), n_train=50_000), {}, "rows", "copy", each(ex.c24_contamination.COPIES)),
     "c24d_recall": (
         dict(seeds=(0,), lrs=(1e-9, 5e-3), n_steps=3, n_tables=3, pairs=(1, 2),
              arms=("attention", "fixed 8")), {}, "rows", "arm", each(("attention", "fixed 8"))),

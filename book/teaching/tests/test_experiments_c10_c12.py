@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from test_experiments import best, small
+from test_experiments import best, ex, small
 from torch.nn.functional import one_hot
 from torch.testing import assert_close
 from unrolled.data.batches import IGNORE
@@ -16,15 +16,7 @@ from unrolled.data.tokens import CharTokenizer
 from unrolled.models.gradcheck import numerical_jacobian
 from unrolled.models.recurrent_lm import RecurrentLM
 from unrolled.training.fit import cross_entropy
-from unrolled_book.experiments import (
-    c10_tickets,
-    c11_parentheses,
-    c12_cells,
-    c12_page,
-    c12_program,
-    c12_words,
-    record,
-)
+from unrolled_book.experiments import record
 from unrolled_book.experiments.c10_tickets import HIDDEN, STARTS, network, reach
 from unrolled_book.experiments.c11_parentheses import Arm, HeldOut, NeighbourRule, is_right
 from unrolled_book.tasks.parentheses import is_balanced
@@ -39,8 +31,8 @@ def test_a_row_holds_the_networks_of_the_learning_rate_that_validation_prefers(m
         row |= {"valid_accuracy": valid[lr, seed], "accuracy": 1 - valid[lr, seed]}
         return None, row | {"reach_before": lr + seed, "reach_after": 10 * lr + seed}
 
-    monkeypatch.setattr(c10_tickets, "train", train)
-    (row,) = c10_tickets.run(("default",), (7,), (0.1, 0.3), (0, 1))["metrics"]["rows"]
+    monkeypatch.setattr(ex.c10_tickets, "train", train)
+    (row,) = ex.c10_tickets.run(("default",), (7,), (0.1, 0.3), (0, 1))["metrics"]["rows"]
     assert (row["lr"], row["accuracy"]) == (0.3, pytest.approx([0.4, 0.3]))
     assert (row["reach_before"], row["reach_after"]) == (pytest.approx(0.8), pytest.approx(3.5))
 
@@ -64,7 +56,7 @@ def test_the_starts_differ_where_they_say_and_nowhere_else():
 @pytest.mark.parametrize("start", STARTS)
 def test_reach_is_the_gradient_of_the_loss_at_each_tokens_vector(start):
     model = network(start, 0).double()
-    task = c10_tickets.examples(np.random.default_rng(0), 2, 3)
+    task = ex.c10_tickets.examples(np.random.default_rng(0), 2, 3)
     vectors = model.embedding(torch.from_numpy(task.tokens)).detach()
 
     def loss(moved: np.ndarray) -> float:
@@ -97,7 +89,7 @@ def test_the_curve_has_every_number_of_pairs_and_its_mean_is_the_error():
 
 
 def test_batches_hold_one_length_and_ask_for_the_verdict_at_the_end():
-    batches = c11_parentheses.draw_batches(5, 40, negatives=("deep",), pairs=(2, 7))
+    batches = ex.c11_parentheses.draw_batches(5, 40, negatives=("deep",), pairs=(2, 7))
     assert {tokens.shape[1] for tokens, _ in batches} == {6, 8, 10, 12, 14}
     for tokens, targets in batches:
         assert tokens.shape == targets.shape
@@ -107,7 +99,7 @@ def test_batches_hold_one_length_and_ask_for_the_verdict_at_the_end():
 
 @pytest.mark.parametrize(("model", "block"), [("LSTM", "f"), ("GRU", "z"), ("minimal gated", "z")])
 def test_gates_begin_open_for_keeping(model, block):
-    cell = c11_parentheses.ParenthesesReader(model).recurrent.cells[0]
+    cell = ex.c11_parentheses.ParenthesesReader(model).recurrent.cells[0]
     rows = cell.rows(block)
     assert torch.equal(cell.bias_ih[rows] + cell.bias_hh[rows], torch.full((50,), 2.0))
     assert (cell.bias_ih != 2).sum() == cell.bias_ih.numel() - 50
@@ -115,15 +107,15 @@ def test_gates_begin_open_for_keeping(model, block):
     new = cell.step(torch.zeros(1, 10), (torch.zeros(1, 50), held) if model == "LSTM" else held)
     memory = new[1] if model == "LSTM" else new
     assert torch.corrcoef(torch.cat([held, memory]))[0, 1] > 0.8
-    identity = c11_parentheses.ParenthesesReader("Elman, identity").recurrent.cells[0]
+    identity = ex.c11_parentheses.ParenthesesReader("Elman, identity").recurrent.cells[0]
     assert torch.equal(identity.step(torch.zeros(1, 10), held), held)
 
 
 def test_an_arm_says_where_the_gates_begin(monkeypatch):
     begun = []
-    monkeypatch.setattr(c11_parentheses, "_start", lambda model, cell, keep: begun.append(keep))
+    monkeypatch.setattr(ex.c11_parentheses, "_start", lambda model, cell, keep: begun.append(keep))
     arms = Arm(models=("GRU",), seeds=(0,)), Arm(models=("GRU",), seeds=(0,), keep=0.5)
-    c11_parentheses.run(arms, n_steps=1, pairs=(2, 4), beyond=(5, 6), n_held_out=4)
+    ex.c11_parentheses.run(arms, n_steps=1, pairs=(2, 4), beyond=(5, 6), n_held_out=4)
     assert begun[:2] == [2.0, 0.5]
 
 
@@ -156,7 +148,7 @@ def test_the_neighbour_rule_sees_an_opener_and_the_closer_after_it_and_no_more()
 
 def test_every_seed_is_scored_at_the_best_rate_and_the_row_is_their_mean(short_texts, tmp_path):
     """One rate diverges: it is reported, and not chosen."""
-    result = c12_words.run(
+    result = ex.c12_words.run(
         corpus="shakespeare-small", vocab_size=101, n_steps=7, search_steps=2, seeds=(3, 5),
         lrs=(1e30, 1e-2, 2e-2), exhibit_lr=1e-4, orders=(2, 3),
     )  # fmt: skip
@@ -178,8 +170,8 @@ def test_every_seed_is_scored_at_the_best_rate_and_the_row_is_their_mean(short_t
 
 
 def test_every_seed_has_its_cell_and_its_looks(short_texts, monkeypatch, tmp_path):
-    monkeypatch.setattr(c12_cells, "LENGTH", 300)
-    trained = c12_cells.run(n_steps=3, seeds=(3, 5), n_looks=3)
+    monkeypatch.setattr(ex.c12_cells, "LENGTH", 300)
+    trained = ex.c12_cells.run(n_steps=3, seeds=(3, 5), n_looks=3)
     record.save("c12_cells", **trained, seconds=1.0, folder=tmp_path)
     looks = [(p["seed"], p["step"]) for p in trained["curve"]]
     assert looks == [(seed, step) for seed in (3, 5) for step in (1, 2, 3)]
@@ -193,25 +185,25 @@ def test_every_seed_has_its_cell_and_its_looks(short_texts, monkeypatch, tmp_pat
 def test_a_model_of_the_character_before_listens_to_it_alone():
     tokenizer = CharTokenizer.train("\nabcdefghijklmnopqrstuvwxyz")
     table = torch.randn(27, 27)
-    moved = c12_cells.listened(lambda ids: table[torch.roll(ids, 1, dims=1)], tokenizer, "abz")
+    moved = ex.c12_cells.listened(lambda ids: table[torch.roll(ids, 1, dims=1)], tokenizer, "abz")
     for kind in ("letter", "newline"):
         assert [m > 0 for m in moved[kind]] == [False, True, False]
     p = table.softmax(-1).numpy()
-    letters = tokenizer.encode("b" + c12_cells.OTHERS + "\n")
+    letters = tokenizer.encode("b" + ex.c12_cells.OTHERS + "\n")
     expected = np.abs(p[letters[1:]] - p[letters[0]]).sum(-1) / 2
     assert moved["letter"][1] == pytest.approx(expected[:-1].mean(), abs=1e-6)
     assert moved["newline"][1] == pytest.approx(expected[-1], abs=1e-6)
 
 
 def test_reading_by_steps_is_the_models_own_reading_and_a_clamped_cell_moves_it(monkeypatch):
-    monkeypatch.setattr(c12_cells, "LENGTH", 150)
+    monkeypatch.setattr(ex.c12_cells, "LENGTH", 150)
     model = RecurrentLM(11, "lstm", embedding_dim=3, hidden_size=5)
-    ids = np.random.default_rng(0).integers(11, size=c12_cells.N_ROWS * 150)
-    states, logits = c12_cells.read(model, ids)
-    rows = torch.from_numpy(ids.reshape(c12_cells.N_ROWS, -1))
-    whole = model(rows)[:, c12_cells.WARM_UP :].flatten(0, 1)
+    ids = np.random.default_rng(0).integers(11, size=ex.c12_cells.N_ROWS * 150)
+    states, logits = ex.c12_cells.read(model, ids)
+    rows = torch.from_numpy(ids.reshape(ex.c12_cells.N_ROWS, -1))
+    whole = model(rows)[:, ex.c12_cells.WARM_UP :].flatten(0, 1)
     torch.testing.assert_close(logits, whole, atol=1e-5, rtol=1e-5)
-    held, moved = c12_cells.read(model, ids, clamp=(2, 0.5))
+    held, moved = ex.c12_cells.read(model, ids, clamp=(2, 0.5))
     assert (held[:, 2] == 0.5).all()
     assert not torch.equal(logits, moved)
     assert states[:, 2].std() > 0
@@ -219,10 +211,10 @@ def test_reading_by_steps_is_the_models_own_reading_and_a_clamped_cell_moves_it(
 
 def test_a_cell_that_counts_from_the_last_new_line_correlates_fully():
     ids = np.array([7, 0, 5, 5, 0, 0, 5])
-    assert c12_cells.places(ids, newline=0).tolist() == [1, 0, 1, 2, 0, 0, 1]
+    assert ex.c12_cells.places(ids, newline=0).tolist() == [1, 0, 1, 2, 0, 0, 1]
     noise, feature = np.random.default_rng(0).normal(size=(2, 503))
     states = np.stack([noise, -2 * feature + 1, np.zeros(503)], axis=1)
-    r = c12_cells.correlations(states, feature)
+    r = ex.c12_cells.correlations(states, feature)
     assert r[1:] == pytest.approx([-1, 0], abs=1e-6)
     assert abs(r[0]) < 0.2
 
@@ -230,31 +222,31 @@ def test_a_cell_that_counts_from_the_last_new_line_correlates_fully():
 def test_a_page_is_described_by_its_words_its_whole_lines_and_what_is_copied():
     plays = SimpleNamespace(train="To be, or not\nto be")
     texts = ["cut\nTo be zub\n\n'Not so much\nor\ncut", "cut\nbe\ncut"]
-    found = c12_page.described(texts, plays)
+    found = ex.c12_page.described(texts, plays)
     assert found["capital"] == 2 / 4
     assert found["lines"] == [2, 5.5, 9.75]
     assert found["known"] == pytest.approx(5 / 8)  # the first and last word of a text do not count
-    assert c12_page.copied(["xnot", "tobe"], "or not", n=3) == 1 / 4
+    assert ex.c12_page.copied(["xnot", "tobe"], "or not", n=3) == 1 / 4
 
 
 def test_a_program_is_described_and_cut_by_its_indents_brackets_and_docstrings():
-    found = c12_program.described(["cut\n    f(x)]\n  [a)\n" + 30 * "z"], "f(x) is read")
+    found = ex.c12_program.described(["cut\n    f(x)]\n  [a)\n" + 30 * "z"], "f(x) is read")
     assert found["four"] == found["indented"] / 2 == 1 / 2
     assert found["fits"] == 1 / 2  # a bracket that closes nothing does not count
-    found = c12_program.features('a"""b"""\nc')
+    found = ex.c12_program.features('a"""b"""\nc')
     assert found["description"].tolist() == [0, 0, 0, 1, 1, 1, 1, 0, 0, 0]
     assert found["position in the line"].tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 0, 1]
     lines = ["x = 1", "def f():", '    """Say."""', *(f"    y = {k}" for k in range(7))]
     text = "\n".join(lines)
-    assert text[c12_program.excerpt(text)].split("\n") == lines[1:9]
+    assert text[ex.c12_program.excerpt(text)].split("\n") == lines[1:9]
 
 
 def test_a_program_is_read_written_on_and_looked_into(monkeypatch, tmp_path):
     text = 'def f(x):\n    """Say x."""\n    return [x]\n\n\n'
-    monkeypatch.setattr(c12_program, "program", lambda: (20 * text, 30 * text))
-    result = c12_program.run(n_steps=2, hidden_size=3, n_pages=2)
+    monkeypatch.setattr(ex.c12_program, "program", lambda: (20 * text, 30 * text))
+    result = ex.c12_program.run(n_steps=2, hidden_size=3, n_pages=2)
     record.save("c12_program", **result, seconds=1.0, folder=tmp_path)
     metrics = record.load("c12_program", tmp_path)["metrics"]
-    assert [len(page) for page in metrics["pages"]] == 2 * [c12_program.PAGE]
+    assert [len(page) for page in metrics["pages"]] == 2 * [ex.c12_program.PAGE]
     for cell in metrics["cells"]["cells"]:
         assert len(cell["values"]) == len(metrics["cells"]["text"])

@@ -134,12 +134,6 @@ def test_no_modules_import_each_other_in_a_circle():
     assert circles(imports) == []
 
 
-def test_the_entrance_and_the_validator_load_no_floor():
-    for path in ROOT.glob("*.py"):
-        found = imported(TREES[path], "unrolled")
-        assert not {name for name in found if name.startswith("unrolled")}, path.name
-
-
 def test_importing_the_lower_floors_loads_no_drawing_and_no_notebook():
     """Every module of the library, and the behaviour that the book lends it, silently."""
     modules = ", ".join([*map(name_of, FILES), "unrolled_book.behaviour"])

@@ -151,9 +151,6 @@ def test_a_name_is_unique_in_the_book():
     assert len(set(names)) == len(names)
 
 
-# ---- a class ------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def export(tmp_path, monkeypatch):
     monkeypatch.setattr("unrolled_book.coursework.tally.stored",
