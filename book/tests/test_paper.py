@@ -122,6 +122,7 @@ def test_what_a_screen_can_do_is_said_of_the_web_page() -> None:
     # A formula ends the text: "Move $r$ into the logarithm", and after **Try.** " Move $a$".
     assert on_paper.on_the_web("Move ") == "Move "
     assert on_paper.on_the_web(" Move ") == " On the web page, move "
+    assert on_paper.on_the_web("Move") == "On the web page, move"  # in bold
 
 
 def test_what_is_lifted_in_a_formula_is_not_positioned() -> None:
