@@ -57,7 +57,7 @@ def one_line(promise: str) -> str:
     text = re.split(r"(?<=[.?!])[\"”]? ", text)[0]
     if len(text) > LONG:
         text = re.split(r"(?<=.{40})[,;:] ", text)[0]
-    text = text.rstrip(".,;:")
+    text = re.sub(r'"([^"]*)"', r"“\1”", text.rstrip(".,;:"))
     return text[0].upper() + text[1:] + ("" if text.endswith("?") else ".")
 
 

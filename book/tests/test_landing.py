@@ -71,6 +71,7 @@ def test_a_promise_becomes_one_line():
     )
     assert line(long) == "Two stacks of blocks differ only in the place of a norm."
     assert line("How large a model? We count.") == "How large a model?"
+    assert line('We turn "better" into a number.') == "Turn “better” into a number."
 
 
 def test_a_chapter_without_minutes_is_told_so(tmp_path):

@@ -74,6 +74,11 @@ def test_chapters_begin_on_right_pages_and_pages_are_numbered(texts: list[str]) 
     assert re.search(rf" \D+ ?{begin + 2}$", right), "a right page names its section"
 
 
+def test_the_heads_know_the_page_of_each_section(document: Document, pdf: PdfReader) -> None:
+    known = {name.lstrip("/") for name in pdf.named_destinations}
+    assert {key for key, *_ in document.sections()} <= known
+
+
 def test_an_empty_page_stands_before_what_would_begin_on_the_left(document: Document) -> None:
     """Each block one page long: what begins a chapter moves on to a right page."""
     keys = [block.key for block in document.blocks]
@@ -122,6 +127,7 @@ def test_what_a_screen_can_do_is_said_of_the_web_page() -> None:
     # A formula ends the text: "Move $r$ into the logarithm", and after **Try.** " Move $a$".
     assert on_paper.on_the_web("Move ") == "Move "
     assert on_paper.on_the_web(" Move ") == " On the web page, move "
+    assert on_paper.on_the_web("Move") == "On the web page, move"  # in bold
 
 
 def test_what_is_lifted_in_a_formula_is_not_positioned() -> None:

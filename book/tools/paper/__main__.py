@@ -34,7 +34,8 @@ NOT_ON_PAPER = ONLY_ON_THE_WEB | {  # what is used at a screen, and the teachers
 }
 OUT = ROOT / "_build" / "unrolled.pdf"
 TEXT_WIDTH = 597  # CSS pixels, what paper.css leaves of the page between its margins
-# A formula that is wider than the page is set smaller; what else is too wide is told.
+# A formula that is wider than the page is set smaller; what else is too wide is told. A long one in
+# a line may break after its signs, or the line before it is left with wide spaces.
 # A drawing whose labels are larger than LABEL is made smaller, down to two thirds; one whose labels
 # stand out over the text is moved in.
 FIT = """() => {
@@ -50,6 +51,8 @@ FIT = """() => {
     const most = Math.min(room.right, article(formula).right) - room.left;
     return right - left > most ? {fontSize: 97 * most / (right - left) + "%"} : {};
   });
+  change([...document.querySelectorAll("span.math")],
+    formula => formula.getBoundingClientRect().width > 110 ? {display: "inline"} : {});
   const drawings = [...document.querySelectorAll("figure svg, .u-map svg")]
     .filter(svg => svg.querySelector("text"));
   const ends = svg => {  // how far its words stand out over the text, and how wide they are

@@ -103,7 +103,8 @@ class Document:
             f'<section class="{block.kind}" id="{block.key}">{block.text}</section>'
             for block in self.blocks
         )
-        reached = "".join(f'<a href="#{block.key}"></a>' for block in self.blocks)
+        keys = [block.key for block in self.blocks] + [key for key, *_ in self.sections()]
+        reached = "".join(f'<a href="#{key}"></a>' for key in keys)
         return f"""<!DOCTYPE html><html lang="en" data-theme="light"><head><meta charset="utf-8">
 <title>{html.escape(self.edition.imprint.whole)}</title>{"".join(map(str, linked))}
 <style>{"".join(self.styles)}</style><style>{faces}{STYLE}</style></head>
@@ -121,7 +122,7 @@ class Document:
     def _solved(self) -> str:
         parts = [
             f'<section id="solutions-{leaf.key}"><h2>{html.escape(leaf.title)}</h2>'
-            f'{"".join(map(str, found))}<a href="#solutions-{leaf.key}"></a></section>'
+            f"{''.join(map(str, found))}</section>"
             for leaf, found in self.solutions
             if found
         ]

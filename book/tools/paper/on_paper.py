@@ -13,7 +13,8 @@ from book.tools.epub.__main__ import MOVING
 ORDER = re.compile(
     r"(^\s*|(?<=[.:?!][ \n])|(?<=[.:?!]\)[ \n]))"
     r"(Drag|Click|Step(?= through| on |\Z)|Type what|Type the next|Slide|"
-    r"Move(?= (?:the|it|along|outwards))|(?<=\A )Move(?= \Z)|Choose(?= a (?:layer|word|head)))\b"
+    r"Move(?= (?:the|it|along|outwards)|\Z)|(?<=\A )Move(?= \Z)|"
+    r"Choose(?= (?:a (?:layer|word|head)|contexts)|\Z))\b"
 )
 AHEAD = "On the web page, "
 
