@@ -123,11 +123,6 @@ def contiguous(tokens, batch_size=3, seq_len=5):
     return ContiguousBatches(tokens, batch_size=batch_size, seq_len=seq_len)
 
 
-def at_random(tokens, batch_size=3, seq_len=5):
-    rng = np.random.default_rng(0)
-    return random_batch(rng, tokens, batch_size=batch_size, seq_len=seq_len)
-
-
 test_what_cannot_be_cut_or_padded_is_refused = refuses(
     (lambda: contiguous(np.arange(15)), "3 × 5 tokens and a last target need 16 tokens, got 15"),
     (lambda: contiguous(np.ones(50, bool)), TypeError, r"integers \(n,\), got bool of .*50,"),

@@ -21,13 +21,9 @@ def mixture(**changes) -> MixtureOfExperts:
     return randomised(MixtureOfExperts(**sizes | changes), 0.7)
 
 
-def config(**changes) -> TransformerConfig:
-    sizes = {"vocab_size": V, "d_model": 2 * D, "n_layers": 2, "n_heads": 2, "context_length": T}
-    return TransformerConfig(**sizes | {"d_ff": HIDDEN, "init_std": 0.3} | changes)
-
-
 def with_experts(**options) -> TransformerLM:
-    model = TransformerLM(config())
+    sizes = {"vocab_size": V, "d_model": 2 * D, "n_layers": 2, "n_heads": 2, "context_length": T}
+    model = TransformerLM(TransformerConfig(**sizes, d_ff=HIDDEN, init_std=0.3))
     for block in model.stack.blocks:
         block.feed_forward = mixture(d_model=2 * D, **options)
     return model

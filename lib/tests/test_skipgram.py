@@ -12,19 +12,11 @@ V, D, B, K = 11, 5, 7, 3
 DTYPE = torch.float64
 
 
-def filled(device="cpu"):
-    return randomised(skipgram.SkipGram(V, D), 1.0).to(device)
-
-
-def batch(device="cpu"):
-    g = torch.Generator().manual_seed(1)
-    drawn = (torch.randint(V, size, generator=g) for size in ((B,), (B,), (B, K)))
-    return [ids.to(device) for ids in drawn]
-
-
 def test_loss_is_that_of_the_equation(device):
     """A negative that is drawn twice counts twice."""
-    model, (words, contexts, negatives) = filled(device), batch(device)
+    model = randomised(skipgram.SkipGram(V, D), 1.0).to(device)
+    sizes = (B,), (B,), (B, K)
+    words, contexts, negatives = (torch.randint(V, size, device=device) for size in sizes)
     negatives[2] = negatives[2, 0]
     total = 0.0
     for i in range(B):

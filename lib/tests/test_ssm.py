@@ -21,13 +21,9 @@ def mamba(**changes) -> Mamba:
     return randomised(Mamba(D, **sizes | changes))
 
 
-def parts(step=0.3):
-    """Steps, decays and writes of an input."""
-    return step * torch.rand(B, T, INNER) + 0.1, -torch.rand(INNER, N) - 0.2, torch.randn(B, T, N)
-
-
 def test_the_zero_order_hold_is_scipys():
-    step, decay, write = parts()
+    step, decay = 0.3 * torch.rand(B, T, INNER) + 0.1, -torch.rand(INNER, N) - 0.2
+    write = torch.randn(B, T, N)
     keep, add = discretise(step, decay, write, rule="zero-order hold")
     for b, t, f in [(0, 0, 0), (1, 4, 6), (0, 10, 3)]:
         A, column = np.diag(decay[f].numpy()), write[b, t, :, None].numpy()

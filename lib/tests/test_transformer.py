@@ -21,7 +21,6 @@ from unrolled.models.transformer_config import POSITIONS, PRESETS, TransformerCo
 
 V, D, H, HIDDEN, LAYERS, B, T, S, CONTEXT = 23, 12, 3, 19, 2, 5, 7, 11, 17
 DTYPE = torch.float64
-both_places = pytest.mark.parametrize("norm_first", [True, False])
 
 
 def config(**changes) -> TransformerConfig:

@@ -212,17 +212,6 @@ class Toy(nn.Module):
         return self.head(weights @ x), x
 
 
-class OneForAll(ToyCache):
-    """Forks write into one list: what one of them reads, the others lose."""
-
-    def fork(self):
-        return self
-
-
-class Miscounting(ToyCache):
-    length = 1
-
-
 def test_a_rotation_that_begins_anew_is_found_in_a_fresh_float32_model():
     model = ours(TransformerLM, "rotary").float()
     check_cache(model, TOKENS[:2, :5])
@@ -254,8 +243,11 @@ WRONG_CACHES = [
         ("other", r"1 pieces \(7\), .* token 0 .*Even in one piece"),
         ("late", r"token 5 of sequence 2 .* by up to 0\.5\)"),
         ("last only", r"a cache .*\(3, 7\) gave .*\(3, 11\)"))),
-    (Toy(new_cache=OneForAll), TOKENS, BehaviourError, "4 is another .*: does a fork write"),
-    (Toy(new_cache=Miscounting), TOKENS, BehaviourError, "after 7 .* cache has the length 1"),
+    # forks that write into one list: what one of them reads, the others lose
+    (Toy(new_cache=type("OneForAll", (ToyCache,), {"fork": lambda self: self})), TOKENS,
+     BehaviourError, "4 is another .*: does a fork write"),
+    (Toy(new_cache=type("Miscounting", (ToyCache,), {"length": 1})), TOKENS,
+     BehaviourError, "after 7 .* cache has the length 1"),
     (Toy(answer=lambda y: y.sum(1)), TOKENS, BehaviourError, r"3, 11\), expected \(B, T"),
     (Toy(answer=lambda y: y * torch.nan), TOKENS, BehaviourError, "NaN"),
     (Toy(new_cache=None), TOKENS, TypeError, r"Toy has no new_cache\(\)"),

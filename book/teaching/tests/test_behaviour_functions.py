@@ -52,10 +52,6 @@ def drop_last(batches):
     return pooled(batches[:-1] if short else batches)
 
 
-def mean_of_means(batches):
-    return np.exp(np.mean([b.mean() for b in batches]))
-
-
 @pytest.mark.parametrize("measure", [pooled, pooled_by_the_library, pooled_in_place])
 def test_total_nats_over_total_tokens_pass_and_the_losses_stay_as_they_are(measure):
     nats = NATS.copy()
@@ -76,7 +72,7 @@ def test_total_nats_over_total_tokens_pass_for_any_losses_in_any_order(nats):
 WRONG_AVERAGES = [
     (lambda bs: np.mean([np.exp(b.mean()) for b in bs]), "batches' perplexities are averaged"),
     (lambda bs: np.exp(np.concatenate(bs)).mean(), "tokens' perplexities 1/p are averaged"),
-    (mean_of_means, "batches' means are averaged"),
+    (lambda bs: np.exp(np.mean([b.mean() for b in bs])), "batches' means are averaged"),
     (lambda bs: 2 ** np.concatenate(bs).mean(), "bits are taken for nats"),
     (lambda bs: np.concatenate(bs).mean(), "exponential of the mean loss is missing"),
     (lambda bs: 1 / np.exp(-np.concatenate(bs)).mean(), "averaged before the reciprocal"),
@@ -166,11 +162,6 @@ def test_the_librarys_score_and_a_plain_loop_pass():
         check_answer_score(score)
 
 
-def with_padding(targets):
-    padding = (targets == IGNORE) & (torch.cumsum(targets != IGNORE, 1) > 0)
-    return targets.masked_fill(padding, END)
-
-
 WRONG_SCORES = [
     (partial(one_by_one, first=-9), "the prompt's tokens count, too"),
     (partial(one_by_one, first=-1), "the prompt's last token counts, too"),
@@ -184,7 +175,8 @@ WRONG_SCORES = [
     (partial(one_by_one, sign=-1), "the sign is turned"),
     (lambda *given: of_targets(*given) / np.log(2), "bits are taken"),
     (partial(one_by_one, sign=-1, mean=True), "the mean loss is given"),
-    (partial(of_targets, change=with_padding), "does padding count"),
+    (partial(of_targets, change=lambda targets: targets.masked_fill(
+        (targets == IGNORE) & ((targets != IGNORE).cumsum(1) > 0), END)), "does padding count"),
     (lambda *given: of_targets(*given).sum(), "expected one number each"),
     (lambda *given: of_targets(*given) * 1.01, r"log-probabilities add up to -\d\.\d+$"),
 ]  # fmt: skip
@@ -216,24 +208,18 @@ def test_a_right_cut_passes_in_numpy_and_in_torchs_precisions():
         check_top_p(filter_, TORCH.double())
 
 
-def keep_one(mass, probs, p):
-    return (mass <= p) | (np.arange(mass.shape[-1]) == 0)
-
-
-def as_many_as_in_the_first_row(logits, p):
-    return top_k_filter(logits, int(top_p_filter(logits, p)[0].isfinite().sum()))
-
-
 WRONG_CUTS = [
     (partial(cut, keep=lambda mass, probs, p: mass <= p), None, "Nothing is left: is the tok"),
-    (partial(cut, keep=keep_one), None, "Is the token that crosses p lost"),
+    (partial(cut, keep=lambda mass, P, p: (mass <= p) | (np.arange(mass.shape[-1]) == 0)), None,
+     "Is the token that crosses p lost"),
     (partial(cut, keep=lambda mass, P, p: mass - 2 * P < p), None, "Is one too many kept"),
     (partial(cut, back=False), None, "not put back"),
     (partial(cut, whole=1), None, "the tokens"),  # exp(z) is taken for the probability
     (lambda logits, p: logits, None, r"the tokens \[0, 1, .* expected \[2\]"),
     (lambda logits, p: top_p_filter(logits, p + 0.02), TORCH, "the tokens"),
     (lambda logits, p: top_k_filter(top_p_filter(logits, p), 5), TORCH, "the tokens"),
-    (as_many_as_in_the_first_row, TORCH, "the tokens"),
+    (lambda logits, p: top_k_filter(logits, int(top_p_filter(logits, p)[0].isfinite().sum())),
+     TORCH, "the tokens"),  # as many as in the first row
     (lambda logits, p: top_p_filter(logits, p) * 2, TORCH, "changed their distances"),
     (lambda logits, p: top_p_filter(logits, p)[:1], TORCH, "came back as"),
     (lambda logits, p: top_p_filter(logits, p) * 0, TORCH, "gives NaN"),
@@ -257,10 +243,6 @@ def analysis(train, embedding, in_n=True, in_c=True, decades=(15, 21), repeats=2
     return np.percentile(found, [2.5, 97.5])
 
 
-def of_tokens(train, embedding):
-    return 1 - analysis(train, embedding, repeats=5)[::-1]
-
-
 def test_counting_all_parameters_passes_and_not_the_embedding_s_is_narrow_but_wrong():
     check_exponent(analysis)
     assert embedding(12 * 2 * 128**2) == pytest.approx(50_257 * 128)  # width = 64 · layers
@@ -272,7 +254,7 @@ def test_counting_all_parameters_passes_and_not_the_embedding_s_is_narrow_but_wr
 
 
 WRONG_INTERVALS = [
-    (of_tokens, "of the tokens"),
+    (lambda *given: 1 - analysis(*given, repeats=5)[::-1], "of the tokens"),
     (partial(analysis, in_c=False, repeats=1), "counted in N, but not in C"),
     # intervals that do not depend on the trainings
     (lambda *_: (0.5, 0.52), "exponent 0.400"),  # right for the first law alone

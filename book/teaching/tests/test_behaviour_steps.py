@@ -1,5 +1,7 @@
 """check_small_steps: what few bits lose is found, whatever the optimiser."""
 
+from itertools import count
+
 import numpy as np
 import pytest
 import torch
@@ -34,45 +36,29 @@ def test_weights_in_single_and_double_precision_pass_and_in_fp16_where_bf16_does
         check_small_steps(walk(torch.bfloat16), n_steps=30)
 
 
-def once_only(rate, n):
-    return START - rate * min(n, 1) * SLOPES
-
-
-def whole_rate(rate, n):
-    return START - 0.125 * n * SLOPES
-
-
-def shrinking(rate, n):
-    """As weight decay, which is no part of the gradient."""
-    return (START - rate * n * SLOPES) * 0.999**n
-
-
 test_a_walk_that_loses_its_way_is_told_where = refuses(
-    (
-        walk(torch.bfloat16, start=START / 4),
-        r"100 steps at rate 0\.00125 .* of 7 weights stay .* in float32",
-    ),
+    (walk(torch.bfloat16, start=START / 4),
+     r"100 steps at rate 0\.00125 .* of 7 weights stay .* in float32"),
     (walk(torch.float16, start=np.full(7, 30.0)), "Are steps rounded away"),
-    (once_only, r"^10 steps at rate 0\.0125 go 10 % of the way .* and 0 of 7 weights.*were$"),
-    (whole_rate, r"^10 steps at rate 0\.0125 go 1e\+03 % of the way"),
-    (shrinking, r"^100 steps at rate 0\.00125 go 2e\+02 %"),
+    (lambda rate, n: START - rate * min(n, 1) * SLOPES,
+     r"^10 steps at rate 0\.0125 go 10 % of the way .* and 0 of 7 weights.*were$"),
+    (lambda rate, n: START - 0.125 * n * SLOPES,
+     r"^10 steps at rate 0\.0125 go 1e\+03 % of the way"),
+    (lambda rate, n: (START - rate * n * SLOPES) * 0.999**n,  # weight decay is no gradient
+     r"^100 steps at rate 0\.00125 go 2e\+02 %"),
     of=check_small_steps,
     error=BehaviourError,
-)
+)  # fmt: skip
 
 
-def restless():
-    calls = iter(range(99))
-    return lambda rate, n: START + next(calls)
-
-
+calls = count()
 test_a_walk_that_cannot_be_judged_is_refused = refuses(
     (lambda *_: START, {}, "one step at rate 0.125 moves no weight"),
     (lambda rate, n: START[: 7 - n], {}, r"shape \(7,\) first and \(6,\) after"),
     (lambda *_: START * np.nan, {}, "not all are finite"),
     (lambda *_: START[:0], {}, "0 weights"),
     (lambda *_: START.astype(int), {}, TypeError, "floats, got int64"),
-    (restless(), {}, "start from the same ones"),
+    (lambda *_: START + next(calls), {}, "start from the same ones"),
     (walk(), {"n_steps": 9}, "n_steps"),
     (walk(), {"rate": 0}, "rate"),
     (walk(), {"tolerance": 0}, "tolerance"),

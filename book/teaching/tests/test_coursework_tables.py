@@ -13,16 +13,12 @@ from unrolled_book.coursework.written import words
 ROWS = [("student", "name"), ("müller", "Jörg Müller"), ("ana", "Ana, the first")]
 
 
-def saved(path, separator: str, encoding: str):
-    quoted = [[f'"{cell}"' if separator in cell else cell for cell in row] for row in ROWS]
-    path.write_bytes("\r\n".join(map(separator.join, quoted)).encode(encoding))
-    return path
-
-
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252", "utf-16"])
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 def test_a_table_is_read_as_it_was_saved(tmp_path, separator, encoding):
-    path = saved(tmp_path / "roster.csv", separator, encoding)
+    path = tmp_path / "roster.csv"
+    quoted = [[f'"{cell}"' if separator in cell else cell for cell in row] for row in ROWS]
+    path.write_bytes("\r\n".join(map(separator.join, quoted)).encode(encoding))
     expected = [dict(zip(ROWS[0], row, strict=True)) for row in ROWS[1:]]
     assert [row for _, row in tables.read(path, ["student"])] == expected
     assert read_roster(path) == expected

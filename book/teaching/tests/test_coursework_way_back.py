@@ -52,20 +52,15 @@ FROM_MOODLE = {
 }
 
 
-def packed(path, files):
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, body in files.items():
-            archive.writestr(name, body)
-    return path
-
-
 def graded(tmp_path, monkeypatch, table, files, *more, week="week1"):
     """The status, the rows of the table to upload, and the files of feedback by name."""
     monkeypatch.setattr(sandbox.Sandbox, "find", lambda **how: Bench())
     monkeypatch.chdir(tmp_path)
     (tmp_path / "course.toml").write_text(COURSE, "utf8")
     (tmp_path / "export.csv").write_text(table, encoding="utf-8-sig")
-    packed(tmp_path / "in.zip", files)
+    with zipfile.ZipFile("in.zip", "w") as archive:
+        for name, body in files.items():
+            archive.writestr(name, body)
     said = ["grade", "in.zip", "--syllabus", "course.toml", "--week", week, "--out", "out"]
     status = main([*said, "--gradebook", "export.csv", *more])
     with zipfile.ZipFile("out/upload/feedback.zip") as archive:

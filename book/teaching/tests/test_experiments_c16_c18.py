@@ -5,16 +5,14 @@ import json
 import numpy as np
 import pytest
 import torch
-from test_experiments import small
+from test_experiments import ex, small
 from torch.testing import assert_close
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
-from unrolled_book.experiments import c16_ablation as ablation
-from unrolled_book.experiments import c16_heads as heads
-from unrolled_book.experiments import c16_line_ends as line_ends
-from unrolled_book.experiments import c17_extrapolation as c17
-from unrolled_book.experiments import c18_depth as c18
 from unrolled_book.experiments.c18_depth import Arm, fresh, train
+
+ablation, heads, line_ends = ex.c16_ablation, ex.c16_heads, ex.c16_line_ends
+c17, c18 = ex.c17_extrapolation, ex.c18_depth
 
 
 def tiny(n_layers: int = 2, n_heads: int = 3) -> TransformerLM:

@@ -8,7 +8,7 @@ from itertools import islice
 import numpy as np
 import pytest
 import torch
-from test_experiments import small
+from test_experiments import ex, small
 from torch import nn
 from torch.testing import assert_close
 from unrolled.data import corpora
@@ -16,23 +16,13 @@ from unrolled.data.batches import IGNORE
 from unrolled.models.moe import MixtureOfExperts
 from unrolled.training.distributed import launch
 from unrolled.training.fit import cross_entropy, next_token_loss
-from unrolled_book.experiments import c23_precision as precision
-from unrolled_book.experiments import c23_shards as shards
-from unrolled_book.experiments import c23_step as steps
-from unrolled_book.experiments import c24_contamination as contamination
-from unrolled_book.experiments import c24_countable as countable
-from unrolled_book.experiments import c24_instructions as instructions
-from unrolled_book.experiments import c24_lora as lora
-from unrolled_book.experiments import (
-    c24b_digits,
-    c24b_experts,
-    c24b_reads,
-    c24d_length,
-    c24d_recall,
-    record,
-)
+from unrolled_book.experiments import record
 from unrolled_book.experiments._common import n_parameters
 from unrolled_book.experiments.ladder import CORPUS
+
+precision, shards, steps = ex.c23_precision, ex.c23_shards, ex.c23_step
+contamination, countable = ex.c24_contamination, ex.c24_countable
+instructions, lora = ex.c24_instructions, ex.c24_lora
 
 
 def literal(model, inputs, targets, n_processes=1):
@@ -278,12 +268,12 @@ def test_a_copy_is_found_by_windows_counted_by_hand_and_helps():
 
 
 def test_a_table_is_asked_for_each_of_its_names_once():
-    (names, rooms), targets = c24d_recall.tables(np.random.default_rng(0), 5, 3)
+    (names, rooms), targets = ex.c24d_recall.tables(np.random.default_rng(0), 5, 3)
     for name, room, target in zip(names, rooms, targets, strict=True):
         table = dict(zip(name[:5].tolist(), room[:5].tolist(), strict=True))
         assert len(table) == 5
         assert (target[:5] == IGNORE).all()
-        assert (room[5:] == c24d_recall.N_ROOMS).all()
+        assert (room[5:] == ex.c24d_recall.N_ROOMS).all()
         assert sorted(name[5:]) == sorted(name[:5])
         assert target[5:].tolist() == [table[n] for n in name[5:].tolist()]
 
@@ -292,13 +282,13 @@ def test_a_reader_that_looks_things_up_is_right_and_a_guess_is_not():
     def lookup(names, rooms):
         n = names.shape[1] // 2
         found = ((names[:, :, None] == names[:, None, :n]) * rooms[:, None, :n]).sum(-1)
-        return nn.functional.one_hot(found, c24d_recall.N_ROOMS)
+        return nn.functional.one_hot(found, ex.c24d_recall.N_ROOMS)
 
-    assert c24d_recall.right(lookup, 8, 20) == 100
-    guess = c24d_recall.right(lambda names, _: torch.eye(10)[names * 0], 8, 200)
+    assert ex.c24d_recall.right(lookup, 8, 20) == 100
+    guess = ex.c24d_recall.right(lambda names, _: torch.eye(10)[names * 0], 8, 200)
     assert guess == pytest.approx(10, abs=3)
-    fixed, selective = (c24d_recall.build(f"{k} 8", 0).layer.x_proj for k in ("fixed", "state"))
-    x, y = torch.randn(2, 1, 3, c24d_recall.D_INNER)
+    fixed, selective = (ex.c24d_recall.build(f"{k} 8", 0).layer.x_proj for k in ("fixed", "state"))
+    x, y = torch.randn(2, 1, 3, ex.c24d_recall.D_INNER)
     assert torch.equal(fixed(x), fixed(y))
     assert not torch.allclose(selective(x), selective(y))
 
@@ -310,48 +300,48 @@ def test_a_reader_that_looks_things_up_is_right_and_a_guess_is_not():
     ({1: 0, 2: 0, 4: 5}, [1, 2, 4]),
 ])  # fmt: skip
 def test_a_search_goes_on_while_the_best_rate_lies_at_an_end(errors, expected):
-    found = c24d_recall.search((1, 2, 4), errors.__getitem__)
+    found = ex.c24d_recall.search((1, 2, 4), errors.__getitem__)
     assert [f["lr"] for f in found] == expected
     assert {f["lr"]: f["errors"] for f in found} == errors
 
 
 def test_the_last_written_value_is_known_from_the_symbols():
-    symbols, last = c24d_length.texts(np.random.default_rng(0), 50, 4)
+    symbols, last = ex.c24d_length.texts(np.random.default_rng(0), 50, 4)
     for row, answer in zip(symbols.tolist(), last.tolist(), strict=True):
         value = None
         for symbol, right in zip(row, answer, strict=True):
-            value = symbol if symbol < c24d_length.N_VALUES else value
+            value = symbol if symbol < ex.c24d_length.N_VALUES else value
             assert right == value
-    assert 0.02 < (symbols[:, 1:] < c24d_length.N_VALUES).mean() < 0.15
+    assert 0.02 < (symbols[:, 1:] < ex.c24d_length.N_VALUES).mean() < 0.15
 
 
 def test_errors_are_counted_at_the_last_positions_or_after_the_noise():
     def says_the_last(symbols):
         """Right at the last SCORED positions only where the symbol itself writes."""
-        return torch.eye(8)[symbols % c24d_length.N_VALUES]
+        return torch.eye(8)[symbols % ex.c24d_length.N_VALUES]
 
     def remembers(symbols):
         return torch.eye(8)[symbols[:, :1].expand_as(symbols)]
 
-    found = c24d_length.errors(says_the_last, 128, 40)
+    found = ex.c24d_length.errors(says_the_last, 128, 40)
     assert found == pytest.approx(100 * 3 / 4 * 15 / 16, abs=6)
-    assert c24d_length.errors_back(says_the_last, 30, 400) == pytest.approx(75, abs=8)
-    assert c24d_length.errors_back(remembers, 30, 50) == 0
+    assert ex.c24d_length.errors_back(says_the_last, 30, 400) == pytest.approx(75, abs=8)
+    assert ex.c24d_length.errors_back(remembers, 30, 50) == 0
 
 
 def test_blocks_stay_together_and_folds_and_arms_are_of_nearly_one_size():
     for block, seed in ((1, 0), (30, 1), (100, 2)):
-        fold = c24b_digits.folds(1797, block=block, seed=seed)
+        fold = ex.c24b_digits.folds(1797, block=block, seed=seed)
         assert all(len(set(fold[k : k + block])) == 1 for k in range(0, 1797, block))
         assert np.ptp(np.bincount(fold)) <= 2 * block
-    assert c24b_digits.folds(1797).tolist() == sorted([0, 1, 2] * 599)
-    sizes = [n_parameters(c24b_digits.build(arm, 0)) for arm in c24b_digits.ARMS]
+    assert ex.c24b_digits.folds(1797).tolist() == sorted([0, 1, 2] * 599)
+    sizes = [n_parameters(ex.c24b_digits.build(arm, 0)) for arm in ex.c24b_digits.ARMS]
     assert max(sizes) < 1.05 * min(sizes)
 
 
 def test_no_tested_picture_has_a_say_in_the_choice_of_a_rate(monkeypatch):
-    fold, seen = c24b_digits.folds(1797, block=30, seed=0), []
-    images = c24b_digits.digits()[0]
+    fold, seen = ex.c24b_digits.folds(1797, block=30, seed=0), []
+    images = ex.c24b_digits.digits()[0]
 
     def train(arm, train_set, **options):
         seen.append(train_set[0])
@@ -361,41 +351,42 @@ def test_no_tested_picture_has_a_say_in_the_choice_of_a_rate(monkeypatch):
         seen.append(tested)
         return 100 * lr
 
-    monkeypatch.setattr(c24b_digits, "train", train)
-    monkeypatch.setattr(c24b_digits, "right", right)
+    monkeypatch.setattr(ex.c24b_digits, "train", train)
+    monkeypatch.setattr(ex.c24b_digits, "right", right)
     for k in range(3):
         seen.clear()
-        assert c24b_digits.chosen("ViT", fold, k, lrs=(0.1, 0.3, 0.2), n_steps=1) == 0.3
+        assert ex.c24b_digits.chosen("ViT", fold, k, lrs=(0.1, 0.3, 0.2), n_steps=1) == 0.3
         assert sum(map(len, seen[:2])) == (fold != k).sum()
         kept_out = {image.tobytes() for image in images[fold == k]}
         assert not any(image.tobytes() in kept_out for part in seen for image in part)
 
 
 def test_a_token_meets_as_many_weights_as_in_the_narrow_dense_layer():
-    narrow, wide, mixture, balanced = (c24b_experts.build(arm, 65, 0) for arm in c24b_experts.ARMS)
+    built = [ex.c24b_experts.build(arm, 65, 0) for arm in ex.c24b_experts.ARMS]
+    narrow, wide, mixture, balanced = built
     routers = sum(m.router.weight.numel() for m in mixture.modules()
                   if isinstance(m, MixtureOfExperts))  # fmt: skip
-    assert c24b_experts.n_active(mixture) == n_parameters(narrow) + routers
+    assert ex.c24b_experts.n_active(mixture) == n_parameters(narrow) + routers
     assert n_parameters(mixture) == n_parameters(wide) + routers
-    assert c24b_experts.n_active(wide) == n_parameters(wide)
+    assert ex.c24b_experts.n_active(wide) == n_parameters(wide)
     assert all(map(torch.equal, mixture.parameters(), balanced.parameters()))
 
 
 def test_what_an_expert_reads_is_counted_by_the_character_at_its_position():
-    model = c24b_experts.build("experts, balanced", 65, 0)
+    model = ex.c24b_experts.build("experts, balanced", 65, 0)
     texts = torch.arange(65)[None]  # each character once
-    counts = np.array(c24b_reads.reads(model, texts, texts[0, :-1]))  # (layers, V, E)
-    assert (counts.sum(-1)[:, :64] == c24b_experts.TOP_K).all()
+    counts = np.array(ex.c24b_reads.reads(model, texts, texts[0, :-1]))  # (layers, V, E)
+    assert (counts.sum(-1)[:, :64] == ex.c24b_experts.TOP_K).all()
     twice = torch.cat([texts, texts])
-    again = np.array(c24b_reads.reads(model, twice, twice[:, :-1].flatten()))
+    again = np.array(ex.c24b_reads.reads(model, twice, twice[:, :-1].flatten()))
     assert (again == 2 * counts).all()
-    assert c24b_reads.shared_bits(np.eye(8)) == pytest.approx(3)
-    assert c24b_reads.shared_bits(np.outer([1, 2, 5], [3, 4])) == pytest.approx(0, abs=1e-12)
+    assert ex.c24b_reads.shared_bits(np.eye(8)) == pytest.approx(3)
+    assert ex.c24b_reads.shared_bits(np.outer([1, 2, 5], [3, 4])) == pytest.approx(0, abs=1e-12)
 
 
 def test_a_search_of_the_record_comes_out_again():
     config = record.load("c24d_length")["config"]
     tried = {row["lr"]: row["errors"] for row in config["search"]["selective"]}
-    model = c24d_length.train("selective", lr=2e-2, n_steps=config["search_steps"], seed=100)
-    found = c24d_length.errors(model, config["train_length"], 100)
+    model = ex.c24d_length.train("selective", lr=2e-2, n_steps=config["search_steps"], seed=100)
+    found = ex.c24d_length.errors(model, config["train_length"], 100)
     assert found == pytest.approx(tried[2e-2], abs=3)

@@ -13,6 +13,8 @@ from unrolled_book.tasks import tagging
 from unrolled_book.tasks.parentheses import KINDS, balanced, corrupt, is_balanced
 from unrolled_book.tasks.symbols import adversarial, copy_task, parentheses
 
+from lib.tests.comparing import refuses
+
 modest = settings(max_examples=25, deadline=None)
 rngs = st.builds(np.random.default_rng, st.integers(0, 2**32 - 1))
 
@@ -170,28 +172,23 @@ def test_the_seed_decides_the_set_and_another_gives_another():
         assert first == same != other
 
 
-def test_impossible_settings_and_unknown_symbols_and_words_are_refused():
-    rng = np.random.default_rng(0)
-    for message, call in [
-        ("an even n, got 7", lambda: parentheses(rng, 7)),
-        ("largest number of pairs must be .* 5, got 4", lambda: parentheses(rng, 4, pairs=(5, 4))),
-        (
-            "one of unbalance, .* got 'flip'",
-            lambda: parentheses(rng, 4, negatives=["swap", "flip"]),
-        ),
-        (r"got \[\]", lambda: parentheses(rng, 4, negatives=[])),
-        ("'swap' needs 2 or more pairs and 2 or", lambda: parentheses(rng, 4, pairs=(1, 9))),
-        ("'swap' needs 2 .* n_colours=1", lambda: parentheses(rng, 4, n_colours=1)),
-        ("'deep' needs 3 or", lambda: parentheses(rng, 4, pairs=2, negatives=["deep"])),
-        ("needs 1 .* and 2", lambda: parentheses(rng, 4, n_colours=1, negatives=["recolour"])),
-        ("n_symbols must be at least 2, got 1", lambda: copy_task(rng, 4, delay=2, n_symbols=1)),
-        ("no further sentence after 0", lambda: tagging.split(rng, 1, 4)),
-        ("symbol 10 is not in 0 .. 9", lambda: is_balanced([0, 10])),
-        ("symbol -1 is not in 0 .. 1", lambda: is_balanced([-1], 1)),
-        ("'cake' is not among the 74 words", lambda: tagging.encode("a cake")),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            call()
+test_impossible_settings_and_unknown_symbols_and_words_are_refused = refuses(
+    (lambda rng: parentheses(rng, 7), "an even n, got 7"),
+    *((lambda rng, given=given: parentheses(rng, 4, **given), message) for given, message in (
+        ({"pairs": (5, 4)}, "largest number of pairs must be .* 5, got 4"),
+        ({"negatives": ["swap", "flip"]}, "one of unbalance, .* got 'flip'"),
+        ({"negatives": []}, r"got \[\]"),
+        ({"pairs": (1, 9)}, "'swap' needs 2 or more pairs and 2 or"),
+        ({"n_colours": 1}, "'swap' needs 2 .* n_colours=1"),
+        ({"pairs": 2, "negatives": ["deep"]}, "'deep' needs 3 or"),
+        ({"n_colours": 1, "negatives": ["recolour"]}, "needs 1 .* and 2"))),
+    (lambda rng: copy_task(rng, 4, delay=2, n_symbols=1), "n_symbols must be at least 2, got 1"),
+    (lambda rng: tagging.split(rng, 1, 4), "no further sentence after 0"),
+    (lambda _: is_balanced([0, 10]), "symbol 10 is not in 0 .. 9"),
+    (lambda _: is_balanced([-1], 1), "symbol -1 is not in 0 .. 1"),
+    (lambda _: tagging.encode("a cake"), "'cake' is not among the 74 words"),
+    of=lambda call: call(np.random.default_rng(0)),
+)  # fmt: skip
 
 
 @modest

@@ -28,15 +28,10 @@ def text():
     return Text(corpora.load("chesterton").train[: SHORTEST + 5000])
 
 
-def everywhere_random(model):
-    rng = np.random.default_rng(3)
-    shapes = MODELS[model].shapes(V, WIDTH, WINDOW)
-    return {name: rng.normal(scale=0.5, size=shape) for name, shape in shapes.items()}
-
-
 @pytest.mark.parametrize("model", MODELS)
 def test_logits_and_gradients_equal_those_of_the_library_in_torch(model):
-    arrays = everywhere_random(model)
+    rng, shapes = np.random.default_rng(3), MODELS[model].shapes(V, WIDTH, WINDOW)
+    arrays = {name: rng.normal(scale=0.5, size=shape) for name, shape in shapes.items()}
     ids = np.random.default_rng(4).integers(V, size=(3, WINDOW + 1))
     p = {name: ag.Tensor(array) for name, array in arrays.items()}
     logits = MODELS[model].forward(p, ids[:, :-1])
@@ -185,6 +180,14 @@ def ask(**request):
     return json.loads(page.handle(json.dumps(request)))
 
 
+def scored():
+    """The bits of the run, asked for until they are there."""
+    score = ask(do="score", first=True)
+    while "bits" not in score:
+        score = ask(do="score", first=False)
+    return score["bits"]
+
+
 def test_the_page_asks_and_is_answered():
     assert "60,000" in ask(do="read", text="too short")["error"]
     assert "read, n_gram" in ask(do="train")["error"]
@@ -199,10 +202,7 @@ def test_the_page_asks_and_is_answered():
     assert abs(steps[0][1] - math.log2(page.BENCH.text.vocab_size)) < 0.05
     assert ask(do="mark") == {"n": 1, "left": 1}
     ask(do="step", lr=0.03, seconds=0)
-    score = ask(do="score", first=True)
-    while "bits" not in score:
-        score = ask(do="score", first=False)
-    assert abs(score["bits"] - page.BENCH.run.bits()) < 1e-12
+    assert abs(scored() - page.BENCH.run.bits()) < 1e-12
     assert ask(do="undo") == {"n": 1, "left": 0}
     assert ask(do="undo") == {"n": 1, "left": 0}
     written = ask(do="sample", first=True, n=10, seconds=60)
@@ -219,10 +219,7 @@ def test_states_are_kept_up_to_a_number_and_a_run_keeps_its_own_text():
     assert [ask(do="mark")["left"] for _ in range(page.KEPT + 2)][-2:] == [page.KEPT] * 2
     before = page.BENCH.run.bits()
     ask(do="read", text="ä b\n" * SHORTEST)  # another text has been read, and no run begun on it
-    score = ask(do="score", first=True)
-    while "bits" not in score:
-        score = ask(do="score", first=False)
-    assert abs(score["bits"] - before) < 1e-12
+    assert abs(scored() - before) < 1e-12
 
 
 def test_a_run_that_breaks_says_so():
