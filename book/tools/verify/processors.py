@@ -42,7 +42,7 @@ from book.tools.notebooks.compare import compare
 
 CELL_TIMEOUT = 600  # seconds; two processes with two threads each share the machine
 QUICK = 2  # rows of the quick form
-BY_HAND = ("07b", "08")  # chapters that hold torch's training against one without its optimizers
+BY_HAND = ("08",)  # it holds torch's training against one without its optimizers
 TESTS = ("lib/tests", "book/teaching/tests", "chapters/tests")
 # numpy's names of what it may leave out; a newer processor has the older one's as well.
 AVX512, AVX2 = ("AVX512", "X86_V4"), ("AVX512", "X86_V4", "X86_V3", "AVX2", "FMA3")
