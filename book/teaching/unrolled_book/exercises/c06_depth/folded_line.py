@@ -4,8 +4,6 @@ The layer $t(x) = 2\, \mathrm{ReLU}(x) - 4\, \mathrm{ReLU}(x - \frac12)$ has two
 $0 \le x \le 1$ it rises from 0 to 1 and falls back to 0: it folds the line once. Apply it $L$
 times, $t(t(\dots t(x)))$, and count on $0 \le x \le 1$.
 
-**Predict** first: how does the number of straight pieces grow with $L$?
-
 - `pieces`: the number of straight pieces for $L = 1, 2, 3, 10$, a list;
 - `crossings`: how often the curve for $L = 10$ crosses the height $\frac13$;
 - `deep_units`: how many hidden units the network with $L = 10$ has;
