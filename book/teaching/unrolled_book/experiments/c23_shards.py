@@ -104,6 +104,16 @@ def shared_gradient(numbers: Sequence[int]) -> Tensor:
     return total / n_tokens
 
 
+def gradient_by_library(numbers: Sequence[int]) -> Tensor:
+    """What torch's DistributedDataParallel makes of the mean over each process's own tokens."""
+    inputs, targets = tensors(numbers)
+    rows = np.array_split(np.arange(len(numbers)), dist.get_world_size())[dist.get_rank()]
+    model = torch.nn.parallel.DistributedDataParallel(fresh(seed=0))
+    logits, own = model(inputs[rows]).flatten(0, 1), targets[rows].flatten()
+    torch.nn.functional.cross_entropy(logits, own, ignore_index=IGNORE).backward()
+    return torch.cat([p.grad.flatten() for p in model.parameters()])
+
+
 def shares(targets: Tensor, n_processes: int) -> Tensor:
     """The weight (B, T) that the mean of the processes' means gives each token; their sum is 1."""
     weights = torch.zeros(targets.shape)
