@@ -70,7 +70,7 @@ RUNS = {
              n_steps=2, pairs=(2, 4), beyond=(5, 6), n_held_out=4), {}, "runs", "arm seed model",
         each((1,), (2,), ex.c11_parentheses.MAIN) + each((0,), (0, 1), ("Elman", "LSTM"))),
     "c12_page": (
-        dict(recipe=replace(ex.c12_page.SMALLER, hidden_size=3, n_steps=2, batch_size=2),
+        dict(recipe=replace(ex.c12_page.RECIPE, hidden_size=3, n_steps=2, batch_size=2),
              n_pages=2), {"CORPUS": "shakespeare-small"}, "pages", "", [(), ()]),
     "c13_seq2seq": (
         dict(arms=(ex.c13_seq2seq.Arm(name="a", attention=None, n_steps=1, rate_of="none"),
