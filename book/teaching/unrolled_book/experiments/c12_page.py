@@ -1,6 +1,7 @@
 """Chapter 12: pages that an LSTM writes, beside pages of the test plays.
 
-The network is the ladder's LSTM, trained as there on the same 32 plays. Fifteen minutes on one core.
+The network is the ladder's LSTM, trained as there on the same 32 plays. Fifteen
+minutes on one core.
 """
 
 from __future__ import annotations
