@@ -46,8 +46,9 @@ each piece crosses the height $\frac13$ once.
 
 Ten layers with two units each, 20 units, do what a single layer needs one unit per piece for:
 $1023$ bends and one more for the first slope. That is what depth can do *in principle*
-([Telgarsky, 2016](cite:telgarsky2016)). Change the first layer's weight 2 to 2.002, and the output at $x = 1$
-goes from 0 to 0.98, so do not expect a random start to find it (we have not tried): again a solution that exists.
+([Telgarsky, 2016](cite:telgarsky2016)). Change the first layer's weight 2 to 2.002, and the output
+at $x = 1$ goes from 0 to 0.98, so do not expect a random start to find it (we have not tried):
+again a solution that exists.
 
 ```python
 x = np.linspace(0, 1, 2**14 + 1)
