@@ -40,7 +40,8 @@ Of 40 gigabytes 32 are free. Stage 1 needs $20 + 60/R \le 32$, so five processes
 $80/R \le 32$, and two and a half processes are three.
 
 With ever more processes stage 1 still keeps whole weights and gradients, 4 bytes for each
-parameter: 32 gigabytes are enough for 8 billion. Only stage 3 has no such limit.
+parameter: 32 gigabytes are enough for 8 billion. At stage 3 only the activations
+and the fetched layer set a limit.
 
 The gradients are 10 gigabytes. The ring makes 9 turns twice, and in each a process sends a tenth:
 $2 \cdot 9 \cdot 1 = 18$ gigabytes.
