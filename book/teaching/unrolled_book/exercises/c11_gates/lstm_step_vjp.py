@@ -13,7 +13,7 @@ the *next* step sent to the cell directly.
 Write `lstm_step_vjp(i, f, g, o, c, h_bar, c_bar)`, with arrays of shape `(B, H)`. Return a pair:
 the gradient of the four blocks *before* their activations, side by side in torch's order, `(B,
 4H)`; and the gradient of the old cell `c`, `(B, H)`, by the direct path only. From the first,
-two matrix products give everything else: $\bar W$, $\bar x$ and $\bar h$.
+matrix products give $\bar W_x$, $\bar W_h$, $\bar x$ and $\bar h$.
 """
 
 import numpy as np
