@@ -1,8 +1,9 @@
 r"""How far to trust the longer context
 
 A mixture needs no discounts at all: [Jelinek and Mercer (1980)](cite:jelinek1980) take
-$P(w \mid u) = \lambda\, P_2(w \mid u) + (1 - \lambda)\, P_1(w)$ with one weight $\lambda$ for all
-contexts, and choose $\lambda$ so that *held-out* text becomes most probable.
+$P(w \mid u) = \lambda\, P_2(w \mid u) + (1 - \lambda)\, P_1(w)$ with a weight $\lambda$ for each
+group of contexts that are about equally frequent. We take one $\lambda$ for all contexts
+and, like them, choose it so that *held-out* text becomes most probable.
 
 Write `interpolation_weight(p_long, p_short)`. Both are arrays `(N,)`: the probabilities that the
 two models give to each of the N tokens of a held-out text; `p_short` is positive everywhere. Return

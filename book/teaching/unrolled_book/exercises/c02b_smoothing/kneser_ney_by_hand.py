@@ -6,7 +6,8 @@ lord*, *the king*. Count bigrams within lines, without an end symbol. The discou
 Work out, with pencil and paper, the continuation probabilities $P_{\mathrm{cont}}(\text{highness})$
 and $P_{\mathrm{cont}}(\text{lord})$, and with them the interpolated Kneser–Ney probabilities
 $P(\text{highness} \mid \text{your})$, $P(\text{lord} \mid \text{the})$ and
-$P(\text{highness} \mid \text{the})$. The continuation probabilities are not discounted again.
+$P(\text{highness} \mid \text{the})$. Here
+$P_{\mathrm{cont}}(w) = N_{1+}(\bullet\,w) / N_{1+}(\bullet\,\bullet)$, and it is not discounted again.
 """
 
 from fractions import Fraction
