@@ -173,7 +173,7 @@ def check_neighbours(
             f". In the text, {word} is nearest to {other}, with a cosine of {found[worst]:.2f}; "
             f"in a text shuffled at random its nearest word has {chance[worst]:.2f}"
         )
-    raise BehaviourError(f"{summary}. These cosines do not come from the words' order")
+    raise BehaviourError(f"{summary}. Cosines of this size come without the words' order, too")
 
 
 def _nearest(vectors: Any, words: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -237,14 +237,14 @@ def run(*, seeds: Sequence[int] = SEEDS, betas: Sequence[float] = BETAS, lrs: Se
     """A record's fields.
 
     `metrics["tuning"]`: a row by `measured` for each seed, β and step; β None is cross-entropy on
-    the preferred strings. ["optimum"]: the same of π₀ exp(r/β)/Z for the true r. ["rates"]: after
-    the last step at the middle β, for other learning rates. ["best_of"]: for each seed and n the
-    mean true reward, the gain in the learned one, and the KL; "by" says whose reward chose.
-    ["worlds"]: of each seed the number of pairs, the share where the string of larger true reward
-    was preferred (among those that differ), and of the base model the reward and the probability
-    of five letters.
+    the preferred strings. ["optimum"]: the same of π₀ exp(r/β)/Z for the true r; ["by_learned"]: for
+    the r that a reward model learned. ["rates"]: after the last step at the middle β, for other
+    learning rates. ["best_of"]: for each seed and n the mean true reward, the gain in the learned
+    one, and the KL; "by" says whose reward chose. ["worlds"]: of each seed the number of pairs, the
+    share where the string of larger true reward was preferred (among those that differ), and of the
+    base model the reward and the probability of five letters.
     """
-    tuning, optimum, rates, best, worlds = [], [], [], [], []
+    tuning, optimum, by_learned, rates, best, worlds = [], [], [], [], [], []
     for seed in seeds:
         base = base_model(seed)
         log_p = log_probs(base)
@@ -270,6 +270,9 @@ def run(*, seeds: Sequence[int] = SEEDS, betas: Sequence[float] = BETAS, lrs: Se
             *_, last = tuned(base, chosen, rejected, seed, beta=beta, lr=lr, steps=steps)
             rates.append({"seed": seed, "lr": lr} | measured(last, *against))
         learned = reward_model(base, chosen, rejected, seed)
+        for beta in betas:
+            exact = measured(tilted(log_p, learned, beta), *against)
+            by_learned.append({"seed": seed, "beta": beta} | exact)
         for by, reward in (("learned", learned), ("true", REWARD)):
             for n in BEST_OF:
                 log_q = best_of(log_p, reward, n)
@@ -286,6 +289,7 @@ def run(*, seeds: Sequence[int] = SEEDS, betas: Sequence[float] = BETAS, lrs: Se
         "worlds": worlds,
         "tuning": tuning,
         "optimum": optimum,
+        "by_learned": by_learned,
         "rates": rates,
         "best_of": best,
     }

@@ -7,7 +7,8 @@ Work out, with pencil and paper, the continuation probabilities $P_{\mathrm{cont
 and $P_{\mathrm{cont}}(\text{lord})$, and with them the interpolated Kneser–Ney probabilities
 $P(\text{highness} \mid \text{your})$, $P(\text{lord} \mid \text{the})$ and
 $P(\text{highness} \mid \text{the})$. Here
-$P_{\mathrm{cont}}(w) = N_{1+}(\bullet\,w) / N_{1+}(\bullet\,\bullet)$, and it is not discounted again.
+$P_{\mathrm{cont}}(w) = N_{1+}(\bullet\,w) / N_{1+}(\bullet\,\bullet)$; it is not discounted
+again.
 """
 
 from fractions import Fraction
