@@ -63,11 +63,18 @@ class Settings:
                       eval_every=self.eval_every)  # fmt: skip
 
 
-def write(model: nn.Module, newline: int, n: int = N_WRITTEN) -> Tensor:
-    """n characters (n,) after a line end, always with the same random numbers."""
-    rng, prompt = torch.Generator().manual_seed(SEED_OF_TEXT), torch.tensor([[newline]])
+def write(
+    model: nn.Module,
+    newline: int,
+    n: int = N_WRITTEN,
+    *,
+    temperature: float = TEMPERATURE,
+    seed: int = SEED_OF_TEXT,
+) -> Tensor:
+    """n characters (n,) after a line end, with the random numbers of the seed."""
+    rng, prompt = torch.Generator().manual_seed(seed), torch.tensor([[newline]])
     cache = hasattr(model, "new_cache")
-    return generate(model, prompt, n, temperature=TEMPERATURE, rng=rng, cache=cache)[0, 1:]
+    return generate(model, prompt, n, temperature=temperature, rng=rng, cache=cache)[0, 1:]
 
 
 def described(text: str, vocabulary: set[str]) -> dict:
@@ -80,6 +87,7 @@ def described(text: str, vocabulary: set[str]) -> dict:
         "known": known([text], vocabulary),
         "word_length": float(np.mean([len(word) for word in words(text) or [""]])),
         "line_length": float(np.mean([len(line) for line in lines or [text]])),
+        "line_spread": float(np.std([len(line) for line in lines or [text]])),
         "capitals": sum(line[0].isupper() for line in lines) / max(1, len(lines)),
     }
 
@@ -89,12 +97,14 @@ def run(*, settings: Settings = Settings(), looks: Sequence[int] = LOOKS,
     """A record's fields: rows of `described` texts with the model, seed and step of each.
 
     "bits": of a validation character; every point of `curve` has it. "text": the first N_SHOWN
-    characters, of the first seed's model and of counting.
+    characters, of the first seed's model and of counting. `lines`: the mean and the standard
+    deviation of the lengths of lines that the last GPT of each seed, and counting with the longest
+    history, write at temperature 1; counting with other random numbers for each seed.
     """
     course, corpus = Course.load(CORPUS), corpora.load(CORPUS)
     tokenizer, vocabulary = CharTokenizer.train(corpus.train), set(words(corpus.train))
     valid = course.held_out["valid"][0][:PEEK]
-    rows, curve = [], []
+    rows, curve, lines = [], [], []
 
     def cost(net: nn.Module | NGram, **windows: int) -> float:
         return bits(evaluate(net, valid, 1, start=course.newline, **windows).nats / len(valid))
@@ -103,6 +113,12 @@ def run(*, settings: Settings = Settings(), looks: Sequence[int] = LOOKS,
         text = tokenizer.decode(write(net, course.newline, n_written).numpy())
         of_it |= {"text": text[:N_SHOWN]} if shown else {}
         rows.append(of_it | described(text, vocabulary))
+
+    def even(net: nn.Module, model: str, seed: int, seed_of_text: int) -> None:
+        drawn = write(net, course.newline, n_written, temperature=1.0, seed=seed_of_text)
+        form = described(tokenizer.decode(drawn.numpy()), vocabulary)
+        kept = {name: form[name] for name in ("line_length", "line_spread")}
+        lines.append({"model": model, "seed": seed} | kept)
 
     T = settings.context_length
     for seed in seeds:
@@ -119,14 +135,18 @@ def run(*, settings: Settings = Settings(), looks: Sequence[int] = LOOKS,
         peek(model.eval())
         batches = windows(course.train, seed, batch_size=settings.batch_size, window=T)
         fit(model, batches, settings.fit(seed), valid=peek, progress=False)
+        even(model.eval(), "GPT", seed, SEED_OF_TEXT)
     for order in ORDERS:
         counted = NGram.fit(course.train, order, course.vocab_size, "kneser-ney", modified=True)
         costs = cost(counted, overlap=order - 1)
         look(Counting(counted), True, model=f"{order}-gram", bits=costs)
+    for seed in seeds:
+        even(Counting(counted), f"{order}-gram", seed, SEED_OF_TEXT + seed)
     rows.append({"model": "Shakespeare"} | described(corpus.valid[:PEEK], vocabulary))
     config = {
         "corpus": CORPUS, "settings": asdict(settings), "fit": settings.fit(0).to_dict(),
         "looks": [*looks], "n_written": n_written, "temperature": TEMPERATURE, "peek": PEEK,
         "parameters": n_parameters(model),
     }  # fmt: skip
-    return {"config": config, "seeds": [*seeds], "curve": curve, "metrics": {"rows": rows}}
+    metrics = {"rows": rows, "lines": lines}
+    return {"config": config, "seeds": [*seeds], "curve": curve, "metrics": metrics}

@@ -237,8 +237,8 @@ def run(*, seeds: Sequence[int] = SEEDS, betas: Sequence[float] = BETAS, lrs: Se
     """A record's fields.
 
     `metrics["tuning"]`: a row by `measured` for each seed, β and step; β None is cross-entropy on
-    the preferred strings. ["optimum"]: the same of π₀ exp(r/β)/Z for the true r; ["by_learned"]: for
-    the r that a reward model learned. ["rates"]: after the last step at the middle β, for other
+    the preferred strings. ["optimum"]: the same of π₀ exp(r/β)/Z for the true r; ["by_learned"]:
+    for the r that a reward model learned. ["rates"]: after the last step at the middle β, for other
     learning rates. ["best_of"]: for each seed and n the mean true reward, the gain in the learned
     one, and the KL; "by" says whose reward chose. ["worlds"]: of each seed the number of pairs, the
     share where the string of larger true reward was preferred (among those that differ), and of the
