@@ -168,13 +168,20 @@ def batches_of(pairs: tuple, seed: int) -> Iterator:
         yield tuple(x[rows] for x in first), last[rows]
 
 
-def reward_model(base: Speller, chosen: np.ndarray, rejected: np.ndarray, seed: int) -> Tensor:
+def reward_model(
+    base: Speller,
+    chosen: np.ndarray,
+    rejected: np.ndarray,
+    seed: int,
+    *,
+    n_steps: int = REWARD_STEPS,
+) -> Tensor:
     """The rewards of all strings by a model trained on the pairs, float64 (1365,)."""
     texts = [[MARK, *ids(s)[:-1]] for s in STRINGS]
     with seeded(seed):  # its head is drawn before it begins with 0
         model = RewardModel(copy.deepcopy(base))
     batch = reward_batch([texts[i] for i in chosen], [texts[i] for i in rejected])
-    config = FitConfig(n_steps=REWARD_STEPS, lr=DPO_LR, seed=seed)
+    config = FitConfig(n_steps=n_steps, lr=DPO_LR, seed=seed)
     fit(model, batches_of(batch, seed), config, loss=reward_loss)
     with torch.no_grad():
         return model(*map(torch.from_numpy, pad(texts, 0))).double()
@@ -238,11 +245,11 @@ def run(*, seeds: Sequence[int] = SEEDS, betas: Sequence[float] = BETAS, lrs: Se
 
     `metrics["tuning"]`: a row by `measured` for each seed, β and step; β None is cross-entropy on
     the preferred strings. ["optimum"]: the same of π₀ exp(r/β)/Z for the true r; ["by_learned"]:
-    for the r that a reward model learned. ["rates"]: after the last step at the middle β, for other
-    learning rates. ["best_of"]: for each seed and n the mean true reward, the gain in the learned
-    one, and the KL; "by" says whose reward chose. ["worlds"]: of each seed the number of pairs, the
-    share where the string of larger true reward was preferred (among those that differ), and of the
-    base model the reward and the probability of five letters.
+    for the r that a reward model learned in so many "steps". ["rates"]: after the last step at the
+    middle β, for other learning rates. ["best_of"]: for each seed and n the mean true reward, the
+    gain in the learned one, and the KL; "by" says whose reward chose. ["worlds"]: of each seed the
+    number of pairs, the share where the string of larger true reward was preferred (among those
+    that differ), and of the base model the reward and the probability of five letters.
     """
     tuning, optimum, by_learned, rates, best, worlds = [], [], [], [], [], []
     for seed in seeds:
@@ -270,9 +277,11 @@ def run(*, seeds: Sequence[int] = SEEDS, betas: Sequence[float] = BETAS, lrs: Se
             *_, last = tuned(base, chosen, rejected, seed, beta=beta, lr=lr, steps=steps)
             rates.append({"seed": seed, "lr": lr} | measured(last, *against))
         learned = reward_model(base, chosen, rejected, seed)
-        for beta in betas:
-            exact = measured(tilted(log_p, learned, beta), *against)
-            by_learned.append({"seed": seed, "beta": beta} | exact)
+        longer = reward_model(base, chosen, rejected, seed, n_steps=steps[-1])
+        for n_steps, reward in ((REWARD_STEPS, learned), (steps[-1], longer)):
+            for beta in betas:
+                exact = measured(tilted(log_p, reward, beta), *against)
+                by_learned.append({"seed": seed, "beta": beta, "steps": n_steps} | exact)
         for by, reward in (("learned", learned), ("true", REWARD)):
             for n in BEST_OF:
                 log_q = best_of(log_p, reward, n)

@@ -38,7 +38,7 @@ by a constant $m$, and its term is the constant vector $W_o^{(r)} m$, which belo
 the columns become zero and the bias takes up the mean: the model runs as before, without a hook.
 
 With $m = 0$ this is the chapter's `silenced`. How much the two differ depends on how much of a
-head's output is a constant; for the chapter's line-end head it is next to nothing.
+head's output is a constant; for the chapter's line-end head the two lose nearly the same.
 """
 
 

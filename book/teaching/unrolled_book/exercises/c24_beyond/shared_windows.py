@@ -28,9 +28,9 @@ A set finds each window in constant time, so both texts are read once.
 
 With a small $n$ every text shares windows with every other: *it is the* proves nothing. With a
 large $n$ one changed word hides $n$ windows, so light edits escape. GPT-3's authors took 13 words,
-others 8 to 50, and every choice misses a paraphrase. The chapter measures it: with about
-every fifth word replaced, hardly a window of eight is left, and the model still has most of the
-gain.
+others 8 words or 50 characters, and every choice misses a paraphrase. The chapter measures it: with
+about every fifth word replaced, hardly a window of eight is left, and the model still has most of
+the gain.
 """
 
 
