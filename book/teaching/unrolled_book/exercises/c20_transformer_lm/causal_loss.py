@@ -41,7 +41,7 @@ make the loss smaller, the more padding there is.
 
 # %% tests
 def tests(rng):
-    small = np.log(np.array([[[2.0, 1.0, 1.0], [1.0, 1.0, 2.0], [1.0, 1.0, 1.0]]]))
+    small = np.log([[[2.0, 1.0, 1.0], [1.0, 1.0, 2.0], [1.0, 1.0, 1.0]]]).round(4)
     yield call(small, np.array([[1, 0, 2]]), np.ones((1, 3), dtype=bool), visible=True)
     for B, T, V in ((2, 5, 3), (5, 7, 11), (3, 2, 4)):
         logits, tokens = rng.normal(size=(B, T, V)) * 2, rng.integers(V, size=(B, T))
