@@ -77,7 +77,8 @@ def _html(
 ) -> str:
     side = [' class="u-number"' if number else "" for number in right]
     head = "".join(
-        f'<th scope="col"{s}>{html.escape(name)}</th>' for name, s in zip(header, side, strict=True)
+        f'<th scope="col"{s}>{_RANGE.sub(_JOINED, html.escape(name))}</th>'
+        for name, s in zip(header, side, strict=True)
     )
     lines = []
     for k, row in enumerate(texts):
