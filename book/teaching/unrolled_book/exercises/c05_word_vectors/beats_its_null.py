@@ -1,7 +1,7 @@
 r"""Does it beat its null?
 
-For $m$ words you have the cosine to the nearest neighbour in a text, `real` of shape `(m,)`, and
-the same in $s$ shuffled copies of the text, `shuffled` of shape `(s, m)`. If the order did not
+For $n$ words you have the cosine to the nearest neighbour in a text, `real` of shape `(n,)`, and
+the same in $s$ shuffled copies of the text, `shuffled` of shape `(s, n)`. If the order did not
 matter, the real number would be as likely as each of the $s$ others to be the largest. So each
 word gets the **p-value**
 
@@ -9,7 +9,7 @@ $$
 p = \frac{1 + \text{number of shuffled cosines} \ge \text{real}}{1 + s} .
 $$
 
-Write `beats_its_null(real, shuffled)`. Return a pair: the p-values `(m,)`, and the share of words
+Write `beats_its_null(real, shuffled)`. Return a pair: the p-values `(n,)`, and the share of words
 with $p \le 0.05$ as a float. A $p$ of exactly $1/20$ counts. Compute it as written: in floating
 point $1 - 19/20$ is a little more than 0.05.
 
@@ -27,8 +27,8 @@ outputs = ("p-values", "share")
 
 # %% solution
 def beats_its_null(real, shuffled):
-    """p-values (m,) of real (m,), shuffled (s, m); share of p ≤ 0.05."""
-    at_least = (shuffled >= real).sum(axis=0)  # (m,)
+    """p-values (n,) of real (n,), shuffled (s, n); share of p ≤ 0.05."""
+    at_least = (shuffled >= real).sum(axis=0)  # (n,)
     p = (1 + at_least) / (1 + len(shuffled))
     return p, float(np.mean(p <= 0.05))
 
@@ -77,7 +77,7 @@ wrong = {
     "a shuffled cosine that is equal is not beaten": swap("shuffled >= real", "shuffled > real"),
     "the smaller ones were counted": swap("shuffled >= real", "shuffled <= real"),
     "the sum runs over the words, not over the shuffles": (
-        swap("    at_least = (shuffled >= real).sum(axis=0)  # (m,)",
+        swap("    at_least = (shuffled >= real).sum(axis=0)  # (n,)",
              "    at_least = (shuffled >= real).sum() / len(real)\n"
              "    at_least = at_least + 0 * real")
     ),
