@@ -143,11 +143,12 @@ def test_a_text_is_described_by_its_known_words_and_the_form_of_its_words_and_li
     text = "A thing\n\nthat thing is\nnot whole"
     found = ex.c20_learning.described(text, {"thing", "is"})
     assert found["known"] == 3 / 5  # the first and last word may be cut off
-    assert found["line_length"] == (7 + 13) / 2
+    assert (found["line_length"], found["line_spread"]) == ((7 + 13) / 2, 3)
     assert found["capitals"] == 1 / 2
     assert found["word_length"] == (1 + 5 + 4 + 5 + 2 + 3 + 5) / 7
     nothing = ex.c20_learning.described("?!", {"thing"})
-    assert nothing == {"known": 0, "word_length": 0, "line_length": 2, "capitals": 0}
+    form = {"line_length": 2, "line_spread": 0, "capitals": 0}
+    assert nothing == {"known": 0, "word_length": 0} | form
 
 
 def test_the_looks_are_at_the_steps_that_were_asked_for_and_only_the_first_seed_is_shown():
@@ -158,6 +159,10 @@ def test_the_looks_are_at_the_steps_that_were_asked_for_and_only_the_first_seed_
     bits = {(point["seed"], point["step"]): point["bits"] for point in curve}
     assert [*bits] == [(seed, step) for seed in (0, 3) for step in (0, 1, 2)]
     assert [row["bits"] for row in rows[:4]] == [bits[look] for look in looks]
+    lines = small("c20_learning")["metrics"]["lines"]
+    asked = [(row["model"], row["seed"]) for row in lines]
+    assert asked == [("GPT", 0), ("GPT", 3), ("7-gram", 0), ("7-gram", 3)]
+    assert all(row["line_spread"] >= 0 < row["line_length"] for row in lines)
 
 
 def test_what_counting_writes_after_a_character_it_has_counted_there():
