@@ -5,8 +5,8 @@ after each of `tokens` (T,), $1 \le T \le T_{\max}$. There are no biases. `weigh
 
 - `embedding` (V, D), which is also the head, and `position` ($T_{\max}$, D);
 - `q`, `k`, `v`, `o`, each (D, D), used as `x @ w`; head $r$ owns the columns $rK, \dots, (r+1)K -
-  1$ of the first three, $K = D / H$, and the heads' results stand side by side in this order
-  before `o`;
+  1$ of the first three, $K = D / H$ with $H$ = `n_heads`, and the heads' results stand side by
+  side in this order before `o`;
 - `up` (D, F) and `down` (F, D), with a ReLU between them.
 
 The norms stand first, in front of attention and feed-forward layer, and once more at the end.
