@@ -3,7 +3,7 @@ r"""A loss for logits of any size
 Write `stable_loss(logits, targets)`: the mean cross-entropy in nats, $-\ln \hat y$ of the right
 class, averaged over the batch. `logits` has shape $(B, V)$, `targets` holds the ids of the right
 classes, $(B,)$. The logits may be as large as $10^{5}$, of either sign; the loss must come out
-finite and to all its digits.
+finite.
 """
 
 import numpy as np

@@ -40,8 +40,8 @@ explanation = r"""
 For six pairs the share is not zero before width 11, where the window holds every beginning there
 is. The reason is the pair of strings from the opening of the chapter: `(()()()()()` is one opener
 and five finished pairs, `()()()()()` the five pairs alone. They end in the same ten symbols. With
-$n$ pairs a window must hold $2n - 1$ symbols. No window shorter than the whole text is wide
-enough, while a counter needs one number.
+$n$ pairs a window must hold $2n - 1$ symbols. No shorter window is wide enough,
+while a counter needs one number.
 
 A window that is exactly full shows no beginning, even where nothing stands before it; whoever
 treats a beginning of exactly `width` symbols as known to be whole gets a share that is too small.

@@ -32,7 +32,8 @@ block-diagonal, with one triangle for each text. The causal mask is the same for
 batch. The condition on padding is easy to forget: since $-1 = -1$, padding would be a text of its
 own. With it the rows of padding are empty, and attention must give zeros there.
 
-Packing needs one more thing: count a token's position from the start of its own text.
+Packing needs two more things: count a token's position from the start of its own text, and leave
+out of the loss each target that is the next text's first token.
 """
 
 

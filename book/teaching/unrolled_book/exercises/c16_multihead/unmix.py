@@ -5,8 +5,8 @@ $1 - a$. The values are one-hot vectors of width $V$, and the head returns their
 $y = a\,v_{\text{left}} + (1 - a)\,v_{\text{right}}$. The amounts mark the order.
 
 Write `unmix(y, a)`, which takes the average apart: return the pair `(left, right)` of the words'
-indices. `a` lies strictly between 0 and 1 and is not ½. The two words may be the same. The entries
-of `y` are right to about six digits.
+indices. `a` lies between 0.001 and 0.999, and differs from ½ by 0.01 or more. The two words may be
+the same. The entries of `y` are right to about six digits.
 """
 
 import numpy as np

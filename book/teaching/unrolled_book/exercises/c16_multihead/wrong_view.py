@@ -1,6 +1,6 @@
 r"""What the wrong view reads
 
-The entry at position $t$ and column $c$ of a row of texts `x`, $(T, D)$, shall go to head
+The entry at position $t$ and column $c$ of a text `x`, $(T, D)$, shall go to head
 $\lfloor c / K \rfloor$, row $t$, column $c \bmod K$ of $(H, T, K)$. The chapter's wrong line,
 `x.view(H, T, K)`, leaves the entries in their order in memory instead.
 
@@ -35,8 +35,9 @@ remainder the column.
 
 Head 0 receives the first $TK$ places, which are the first $T/H$ positions. Its row $s$ holds a part
 of position $\lfloor s/H \rfloor$, so from its row 1 on it holds an *earlier* position than it
-should (unless there is one head only). The last head holds later ones: its first row comes from
-position $\lfloor (H-1)T/H \rfloor$. That is the leak which a causal mask does not stop.
+should (unless there is one head only). The last head holds later ones, but for its last
+row: its first comes from position $\lfloor (H-1)T/H \rfloor$. That is the leak which a causal mask
+does not stop.
 """
 
 

@@ -1,8 +1,8 @@
 r"""A variance in one pass
 
-The variance can be written as $\overline{x^2} - \bar x^2$, the mean of the squares minus the square
-of the mean. It needs one pass over the numbers instead of two, and some norms have been programmed
-so. On paper it is the same.
+The variance can be written as $\mathrm{mean}(x^2) - \mathrm{mean}(x)^2$, the mean of the squares
+minus the square of the mean. It needs one pass over the numbers instead of two, and some norms have
+been programmed so. On paper it is the same.
 
 Take the two numbers $c - 1$ and $c + 1$, whose variance is 1 for every $c$, and compute it by
 

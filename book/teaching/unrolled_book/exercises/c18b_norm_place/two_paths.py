@@ -42,8 +42,7 @@ $2^{-L} < 0.01$ needs $2^L > 100$, so $L = 7$. One half is left in pre-LN if the
 to 4: $1 + 8 s^2 = 4$.
 
 The rate of the 50th step is $\frac{50}{200}$ of the peak. The rates add up to $0.01 \cdot (1 + 2 +
-\dots + 200)/200 = 0.01 \cdot 100.5$: half of what 200 steps without a warm-up could move. After
-such a distance Adam's means of the gradients rest on hundreds of batches instead of one.
+\dots + 200)/200 = 0.01 \cdot 100.5$: half of what 200 steps without a warm-up could move.
 """
 
 

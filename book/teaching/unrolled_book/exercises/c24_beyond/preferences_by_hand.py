@@ -42,7 +42,7 @@ part: it belongs to the policy, not to the reader.
 
 With $\beta = 1/2$ the factors $e^{r/\beta} = e^{2r}$ are 1, 2 and 4. Times $\pi_0$ they are 1/2,
 1/2 and 1, so $Z = 2$ and $\pi^* = (1/4, 1/4, 1/2)$. b keeps its probability although its reward is
-above that of a, and twice as much went to c. A preferred answer need not gain.
+above that of a; that of c doubles. A preferred answer need not gain.
 
 The divergence is
 $\frac14 \ln \frac{1/4}{1/2} + \frac14 \ln 1 + \frac12 \ln 2 = \frac14 \ln 2 = 0.173$.

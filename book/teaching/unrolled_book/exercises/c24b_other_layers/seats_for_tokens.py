@@ -42,7 +42,7 @@ counted too, but behind it everybody is turned away as well.)
 
 # %% tests
 def tests(rng):
-    yield call(np.array([[0, 1], [0, 2], [0, 1], [2, 1]]), 3, 2, visible=True)
+    yield call(np.array([[1, 0], [1, 2], [1, 0], [2, 0]]), 3, 1, visible=True)
     yield call(np.array([[1, 0], [0, 1]]), 2, 1, hint="a second choice of token 0 comes too late")
     yield call(np.zeros((0, 2), dtype=int), 3, 2, hint="no token")
     yield call(np.array([[0, 1], [1, 0]]), 2, 0, hint="no seat")

@@ -29,8 +29,7 @@ column in the square. Then bring side by side what belongs together, row of squa
 square, column of squares and column in the square; then join them.
 
 A `reshape` alone never moves a number. It would give an image of the right shape whose rows are
-squares unrolled. Nothing complains: shapes are right, and a network without positions would even
-learn from it.
+squares unrolled. Nothing complains: the shapes are right.
 """
 
 

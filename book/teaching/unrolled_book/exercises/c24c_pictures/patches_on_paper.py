@@ -28,12 +28,12 @@ patches_on_paper = {
 explanation = r"""
 $224/32 = 7$ and $224/16 = 14$: there are $7^2 + 1 = 50$ and $14^2 + 1 = 197$ tokens. A patch holds
 $3 \cdot 32^2 = 3072$ and $3 \cdot 16^2 = 768$ numbers, and the map to 768 numbers has
-$3072 \cdot 768$ and $768 \cdot 768$ weights: smaller patches make a *smaller* model.
+$3072 \cdot 768$ and $768 \cdot 768$ weights: here the map shrinks by more than the positions grow.
 
 Each token has a score for each, so the scores grow by $(197/50)^2 \approx 15.5$; without the class
 token it would be exactly 16. A linear map is done once for each token: $197/50 = 3.94$ times the
 work. Weights and work part here. Half the side costs four times the linear maps and sixteen times
-the scores, with fewer weights.
+the scores.
 """
 
 
