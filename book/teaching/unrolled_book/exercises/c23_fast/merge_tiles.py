@@ -38,8 +38,8 @@ Where one half is empty its factor is $e^{-\infty - m} = 0$, and nothing has to 
 *both* are empty, $-\infty - (-\infty)$ is NaN; so 0 is subtracted there.
 
 The rule is symmetric, and merging three halves in any order gives the same. That is why a long text
-can be cut into pieces that different processors read at the same time: during generation there is
-only one query, and its keys are all there is to share out.
+can be cut into pieces that different processors read at the same time: during generation a head
+has one query for each text, and only its keys are left to share out.
 """
 
 
