@@ -47,7 +47,7 @@ def gpt_logits(weights, tokens, n_heads):
 
 # %% explanation
 explanation = r"""
-Line by line it is the picture at the chapter's beginning: embedding and positions, the block with
+Line by line it is the picture of *The whole GPT*: embedding and positions, the block with
 its two sums, the last norm, the embedding once more. Only three lines look across positions: the
 scores, the mask and the mean of the values. Everything else treats each row alone.
 

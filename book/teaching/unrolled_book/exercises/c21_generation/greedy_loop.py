@@ -41,9 +41,9 @@ that is its own likeliest successor), and the lead can be empty.
 
 For a model that reads the last 128 of 70 characters the same argument holds with windows in place
 of tokens: the next window is a function of the present one, and there are $70^{128}$ of them. So it
-must loop, but the argument alone would let it write for ever. That it does so after a few hundred
-characters, as in the opening of the chapter, comes from what it has learned. Drawing at random
-breaks the argument, since the next token is then no function of the window.
+must loop, but the argument alone would let it write for ever. That it does so much sooner comes
+from what it has learned. Drawing at random breaks the argument, since the next token is then no
+function of the window.
 """
 
 

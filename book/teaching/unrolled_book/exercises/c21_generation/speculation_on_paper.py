@@ -36,7 +36,8 @@ def speculation_on_paper(p, q, n_ahead):
 explanation = r"""
 A guess is $x$ with probability $q(x)$ and then kept with $\min(1, p(x)/q(x))$; the product is
 $\min(q(x), p(x))$, also where $q(x) = 0$. Summed over $x$, that is `kept`; one minus it is half the
-sum of $|p - q|$, so the guesser should be near the large model, and nothing else counts.
+sum of $|p - q|$, so for `kept` nothing counts but how near the guesser is to
+the large model.
 
 At least $i + 1$ tokens come out if the first $i$ guesses are kept, which has probability
 $\text{kept}^i$. The expectation is the sum of these probabilities for $i = 0, \dots$, `n_ahead`. It
