@@ -1,6 +1,7 @@
 r"""Backwards with direct connections
 
-With direct connections the scores of a single context are
+Bengio's paper has an option, *direct connections*: the vectors $e$ also reach the scores, through a
+matrix $M$ of their own. Then the scores of a single context are
 
 $$
 \begin{aligned}
