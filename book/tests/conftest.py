@@ -141,6 +141,10 @@ TINY = """() => [...document.querySelectorAll("main svg text")].filter(e => {
   return e.getClientRects().length && e.textContent.trim()
     && parseFloat(getComputedStyle(e).fontSize) * Math.hypot(m.a, m.b) < 8.95;
 }).map(e => e.textContent.trim().slice(0, 40))"""
+# Captions of tables that a phone shows only in part.
+HALF_SEEN = """() => [...document.querySelectorAll("main caption")]
+  .filter(e => e.getBoundingClientRect().right > innerWidth + 1)
+  .map(e => e.textContent.slice(0, 60))"""
 PATIENCE = 180_000  # milliseconds, for what takes one on a quiet machine
 VIEWS = {
     "desktop": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},
@@ -170,6 +174,7 @@ class Visit:
     unmarked: list[str] = field(default_factory=list)  # of those on a phone, without a shaded edge
     fallen: list[str] = field(default_factory=list)  # paragraphs, by view: see FALLEN
     tiny: list[str] = field(default_factory=list)  # labels on a phone
+    half_seen: list[str] = field(default_factory=list)  # captions on a phone
 
     @property
     def files(self) -> list[Path]:
@@ -404,6 +409,7 @@ def measured(tab: Page, view: str, seen: Visit) -> None:
     seen.violations += [f"{view}: no keyboard can scroll {part}" for part in tab.evaluate(STUCK)]
     if view == "phone":
         seen.unmarked, seen.tiny = tab.evaluate(UNMARKED), tab.evaluate(TINY)
+        seen.half_seen = tab.evaluate(HALF_SEEN)
     seen.fallen += [f"{view}: {part}" for part in tab.evaluate(FALLEN)]
 
 

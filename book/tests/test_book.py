@@ -76,6 +76,11 @@ def test_no_label_of_a_drawing_is_tiny_on_a_phone(name, visit):
     assert visit(name, "desktop").tiny == []
 
 
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_table_s_caption_is_no_wider_than_a_phone(name, visit):
+    assert visit(name, "desktop").half_seen == []
+
+
 @pytest.mark.parametrize("view", ["desktop", "dark"])
 def test_the_link_past_the_contents_can_be_read(open_page, view):
     page = open_page("", view)
