@@ -44,11 +44,11 @@ for sigma in (0.5, 1, 2):
     print(sigma, np.mean(shares))
 ```
 
-With the divisor, a random query effectively reads six tenths of the table, however large the table
-is: it hardly chooses. A sharper choice has to be learned, by queries and keys whose scores have a
-larger spread. At width 64 without the divisor, $\sigma = 8$ and the formula would give $e^{-32}$.
-But the formula no longer holds there: a hundred thousand keys are far too few for the means to be
-near their expectations, and a handful of keys has nearly all the weight.
+With the divisor, a random query effectively reads about six tenths of a large table, however much
+it grows: it hardly chooses. A sharper choice has to be learned, by queries and keys whose scores
+have a larger spread. At width 64 without the divisor, $\sigma = 8$ and the formula would give
+$e^{-32}$. But the formula no longer holds there: a hundred thousand keys are far too few for the
+means to be near their expectations, and a handful of keys has nearly all the weight.
 """
 
 
