@@ -1,7 +1,8 @@
 r"""No valley to be caught in
 
 Take the softmax loss of one example, $L(W) = -\,y \cdot \ln \mathrm{softmax}(W x)$ with
-$W \in \mathbb{R}^{V \times d}$ laid out row after row, as in this chapter. On paper:
+$W \in \mathbb{R}^{V \times d}$ laid out row after row, as in
+chapter 7. On paper:
 
 1. Differentiate the gradient $(\hat y - y)\,x^\top$ once more, and write the Hessian
    $H \in \mathbb{R}^{Vd \times Vd}$,

@@ -44,8 +44,8 @@ state $i$; so for each $j$ it is enough to compare $K$ candidates and to remembe
 came from. At the end choose the best last state and walk back. Logarithms turn the product into a
 sum, which does not underflow, and leave the maximum where it is.
 
-To take the likeliest state at each step by itself is something else: what was not yet known at step
-$t$ may change which state was the right one there.
+To take the likeliest state at each step by itself is something else, even given the whole
+sequence: each state may be likely, and the move between two of them rare.
 """
 
 

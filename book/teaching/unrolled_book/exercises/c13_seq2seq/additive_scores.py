@@ -31,7 +31,7 @@ S, A)`, their sum is a table `(T, S, A)` of all pairs, and the product with $v$ 
 axis away.
 
 $U h_j$ is computed once for each row, $S$ times. Side by side it would be computed for every
-pair, $T \cdot S$ times. This is why the library keeps `keys`. The table of $T \cdot S \cdot A$
+pair, $T \cdot S$ times. The table of $T \cdot S \cdot A$
 numbers remains, and with it the price of this score: a dot product never holds such a table.
 """
 

@@ -45,7 +45,8 @@ stands on the residual path. In the other three places `x` is never replaced by 
 end.
 
 A norm on what a sub-layer gives makes every addend equally long, $\sqrt D$, whatever the weights
-do. So the path grows with $\sqrt{1 + n}$, and no sub-layer can drown the others.
+do. If they are independent and the embedding has the same
+length, the path grows with $\sqrt{1 + n}$.
 """
 
 

@@ -6,7 +6,7 @@ that `devices` such processors need to train `N` parameters on `n` tokens, by th
 chapter. A day has 86,400 seconds.
 
 What would GPT-3 (174.6 billion parameters, 300 billion tokens) take on 1,024 processors with a
-peak of 312 teraflop/s at a utilisation of 0.4? And on one?
+peak of 312 · 10¹² operations in a second at a utilisation of 0.4? And on one?
 """
 
 from unrolled_book.exercises.engine import call, swap

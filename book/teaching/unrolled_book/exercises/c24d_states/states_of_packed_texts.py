@@ -32,7 +32,7 @@ At a start nothing is kept, and the position's own input is added all the same. 
 same as a keep of 0 there: `keep * ~starts[:, None]`, and then any scan does the rest, the parallel
 one too. That is how many short texts share one row of a batch.
 
-Attention needs a mask of T × T for the same purpose, and a state needs one zero. It is easily
+Attention needs a mask for the same purpose, and a state needs one zero. It is easily
 forgotten: nothing fails, and the state of the text before is only one more input.
 """
 
