@@ -11,7 +11,7 @@ from typing import Any
 
 from unrolled_book.figures.style import css, figcaption
 
-_RANGE, _JOINED = re.compile(r"(?<=\d)–(?=\d)"), "–\N{WORD JOINER}"  # no line breaks in 56–64
+_RANGE, _JOINED = re.compile(r"(?<=[\d%])–(?=\d)"), "–\N{WORD JOINER}"  # keep 56–64 on one line
 
 
 def table(
