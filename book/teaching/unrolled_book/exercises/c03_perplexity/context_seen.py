@@ -35,7 +35,7 @@ explanation = r"""
 Token $i$ that is scored by a window which begins at $s$ has $i - s$ tokens of context. Outside of
 the first window that is at least `window − stride`, and in the last window, which was moved back,
 more. The work grows like `window / stride`: with stride 1 every token costs a whole window, and
-sees all that the model can read. Half a window is a common compromise.
+sees all that the model can read.
 
 To move the last window back is what `strided_nats` and the library's `evaluate` do. Both also show
 the model the token in front of the window, so there each entry is one larger. Programs that cut the

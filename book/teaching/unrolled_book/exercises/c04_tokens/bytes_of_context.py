@@ -29,8 +29,8 @@ def bytes_of_context(lengths):
 explanation = r"""
 In a token of $\ell$ bytes the bytes have $0, 1, \dots, \ell - 1$ before them, together
 $\ell (\ell - 1) / 2$. The sum over tokens is divided by the number of bytes. With 1 and 5 in turn
-that is $10 / 6 \approx 1.67$: long tokens hold more of the bytes, so the mean is larger than the
-mean length of 3 lets one expect. On the validation plays it is 0, 0.82, 1.24 and 1.62. Bits per
+that is $10 / 6 \approx 1.67$: long tokens hold more of the bytes, so the mean is above 1,
+what tokens of 3 bytes would give. On the validation plays it is 0, 0.82, 1.24 and 1.62. Bits per
 byte at $n = 1$ fall in the same order, from 4.58 to 2.88.
 """
 

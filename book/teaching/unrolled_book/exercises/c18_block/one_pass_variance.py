@@ -61,7 +61,7 @@ can even be negative, and its root NaN.)
 
 Subtract the mean first, as this chapter's code does, and every step is exact here. A vector of a
 residual stream can have a mean, or a single entry, far larger than the rest; half precision then
-needs two passes, or sums in float32, which is what libraries do.
+needs two passes, or sums in float32.
 """
 
 

@@ -43,8 +43,7 @@ times the other factor: $\bar U = \bar H \odot A \sigma(A)$, and to the activate
 \odot U$. The activation's slope is $\sigma + A \sigma (1 - \sigma)$, by the product rule. And $X$
 was used twice, so its gradient is a sum.
 
-Where $U$ is 0 the gate learns nothing, and where the gate is shut, $U$ learns nothing: the two
-branches teach each other.
+Where $U$ is 0 the gate learns nothing, and where the gate is shut, $U$ learns nothing.
 """
 
 
