@@ -44,7 +44,7 @@
   addEventListener("scroll", (event) => event.target.matches?.(boxes) && edge(event.target), true);
   addEventListener("toggle", mend, true);  // what was folded had no width
   for (const box of document.querySelectorAll(".cell_output pre")) {
-    box.classList.toggle("u-lines", !/\S {2,}\S/.test(box.textContent));  // no columns to align
+    box.classList.toggle("u-lines", !/(^|\n|\S) {2,}\S/.test(box.textContent));  // no columns
   }
   let timer;
   addEventListener("load", () => document.fonts.ready.then(mend));
