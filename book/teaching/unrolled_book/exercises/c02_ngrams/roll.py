@@ -22,7 +22,8 @@ kind, level, points = "code", 1, 2
 def roll(probs, r):
     """Words (N,) that numbers r (N,) select by the probabilities probs (V,)."""
     edges = np.cumsum(probs)
-    return np.searchsorted(edges / edges[-1], r, side="right")
+    found = np.searchsorted(edges, r, side="right")
+    return np.minimum(found, np.flatnonzero(probs)[-1])
 
 
 # %% explanation
@@ -30,9 +31,9 @@ explanation = r"""
 `edges[k]` is where piece $k$ ends. `searchsorted(..., side="right")` counts the ends that are at or
 below $r$, which is the index of the piece that holds $r$. With `side="left"` an $r$ that falls
 exactly on an end selects the piece before it: harmless for a random $r$, until $r = 0$ meets a
-first word of probability zero. The division makes the last end exactly 1, which a sum of rounded
-numbers need not be. To cut the index off at the last word, or to call the last end 1, repairs that
-only where the last word has a probability of its own.
+first word of probability zero. A sum of rounded numbers may end below 1; what it lacks belongs to the
+last word that has a probability, not to the last word. To divide by the last end would make it
+exactly 1, but it would also move the other ends by a rounding error.
 """
 
 
@@ -44,6 +45,8 @@ def tests(rng):
         yield call(rng.dirichlet(np.ones(n_words)), rng.random(17))
     exact = np.array([0.0, 0.25, 0.25, 0.0, 0.5])
     yield call(exact, np.array([0.0, 0.25, 0.5]), hint="which piece holds its left end?")
+    ends = np.array([0.1, 0.2])
+    yield call(np.full(10, 0.1), ends, hint="do the inner ends stay where they are?")
     almost_one = np.array([np.nextafter(1.0, 0.0)])
     yield call(np.full(10, 0.1), almost_one, hint="what does np.cumsum([0.1] * 10) end with?")
     probs = np.array([0.1] * 10 + [0.0])
@@ -73,16 +76,19 @@ def sorted_first(probs, r):
 
 wrong = {
     "the sum of rounded numbers ends below 1, and a large r selects a word that is not there": (
-        swap("edges / edges[-1]", "edges")
+        swap("np.minimum(found, np.flatnonzero(probs)[-1])", "found")
     ),
     "what the rounded sum lacks is given to the last word, even where that has probability 0": (
-        swap("edges / edges[-1]", "edges[:-1]")  # as np.minimum(searchsorted, V − 1) does
+        swap("np.flatnonzero(probs)[-1]", "len(probs) - 1")
+    ),
+    "the ends are divided by the last one, which moves the inner ones by a rounding error": (
+        swap("searchsorted(edges", "searchsorted(edges / edges[-1]")
     ),
     "an r on an edge selects the piece before it; at r = 0 that may be a word of probability 0": (
         swap("right", "left")
     ),
     "r is looked up among the probabilities, not among their running sums": (
-        swap("edges / edges[-1]", "probs")
+        swap("searchsorted(edges", "searchsorted(probs")
     ),
     "the most probable word is returned every time; that is no die": (
         lambda probs, r: np.full(len(r), np.argmax(probs))
