@@ -40,7 +40,7 @@ A line of $n$ words has $n + 1$ factors: one for each word and one for the end. 
 added, because the product of some hundreds of factors is 0 in floating point. A step that was never
 seen has probability 0 and costs infinitely many bits, and so does the line: that is what the model
 says, and to skip the step would be to score a different text. (Count the steps from the end to the
-start instead, $P(u \mid w)$, and every line costs the same: the counts $\#(u\,\bullet)$ and
+start instead, $P(u \mid w)$, and each line costs what it did: the counts $\#(u\,\bullet)$ and
 $\#(\bullet\,u)$ of a word are equal where every line has both marks.)
 """
 

@@ -30,9 +30,8 @@ def hide_some(ids, first, second, other, mask):
 # %% explanation
 explanation = r"""
 The 80/10/10 changes what is *read*. What must be *said* are all chosen words, also those that
-stayed and those that were replaced: `say` depends on `chosen` alone. A loss over all words would
-teach mostly to copy, because 85 % of the answers stand in the input. A loss over the `[MASK]`s
-alone would leave the encoder free to ignore every other position.
+stayed and those that were replaced: `say` depends on `chosen` alone. A loss over all words could
+teach mostly to copy, because 85 % of the answers stand in the input.
 
 Marks such as `[CLS]` and padding are no words: a model cannot be asked to guess them.
 """

@@ -34,7 +34,7 @@ $L_r = R\, S_r / \sum_r n_r$.
 
 The factor $R$ cancels the averaging. It is easily forgotten: then the gradient is $R$ times too
 small, which Adam and gradient clipping may hide completely. With the process's own count in the
-denominator it is the mean of means of the chapter.
+denominator, and without $R$, it is the mean of means of the chapter.
 
 `nats[real]` leaves the padding out; `(nats * real).sum()` would turn a NaN at padding into a NaN
 of the sum.
