@@ -31,9 +31,9 @@ explanation = r"""
 `edges[k]` is where piece $k$ ends. `searchsorted(..., side="right")` counts the ends that are at or
 below $r$, which is the index of the piece that holds $r$. With `side="left"` an $r$ that falls
 exactly on an end selects the piece before it: harmless for a random $r$, until $r = 0$ meets a
-first word of probability zero. A sum of rounded numbers may end below 1; what it lacks belongs to the
-last word that has a probability, not to the last word. To divide by the last end would make it
-exactly 1, but it would also move the other ends by a rounding error.
+first word of probability zero. A sum of rounded numbers may end below 1; what it lacks belongs to
+the last word that has a probability, not to the last word. To divide by the last end would make
+it exactly 1, but it would also move the other ends by a rounding error.
 """
 
 

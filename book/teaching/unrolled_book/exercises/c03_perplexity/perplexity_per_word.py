@@ -26,7 +26,8 @@ def perplexity_per_word(perplexity, n_tokens, n_words, n_bytes):
 # %% explanation
 explanation = r"""
 Go back to what all units share, the bits of the whole text. The ratio of tokens to words then
-stands in the exponent: $20^{1.2} \approx 36.4$. Multiplying by 1.2 gives 24, which is wrong. The same bits over bytes are 0.943 bits per byte.
+stands in the exponent: $20^{1.2} \approx 36.4$. Multiplying by 1.2 gives 24,
+which is wrong. The same bits over bytes are 0.943 bits per byte.
 """
 
 

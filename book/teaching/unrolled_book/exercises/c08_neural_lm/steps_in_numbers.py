@@ -5,8 +5,8 @@ code (the chapter's functions or torch's optimisers), or on paper. **Predict** f
 
 - `adam_first`: how long is Adam's first step, with $\eta = 0.01$ and the gradient $0.003$?
 - `rmsprop_first`: and RMSprop's, with $\beta = 0.99$ and the same rate and gradient?
-- `momentum_steady`: $\mu = 0.9$, $\eta = 0.1$, as in `momentum_step`, and a gradient that is always 2.
-  How long are the steps after a long time?
+- `momentum_steady`: $\mu = 0.9$, $\eta = 0.1$, as in `momentum_step`, and a gradient that is
+  always 2. How long are the steps after a long time?
 - `largest_rate`: plain gradient descent on $f(w) = 10\, w^2$ moves away from the minimum if the
   rate is above this number. Which one?
 - `ghost`: Adam with $\eta = 0.1$, $\beta_1 = 0.8$ and $\beta_2 = 0.999$ sees the gradient 1 in its
