@@ -5,8 +5,8 @@ with attention take fewer steps, since theirs take longer: `seconds` says what e
 learning rate for each kind, searched at full length on the validation numbers. Without attention
 the encoder's one vector enters the decoder at its first step or at every step; a wider pair has as
 many parameters as the latter, and there are longer trainings. The last arms answer questions of
-their own: an encoder with one direction, the state before the step as the query, and weights that
-never look at the source. About half an hour on one core.
+their own: an encoder with one direction, the state before the step as the query, weights that
+never look at the source, and equal weights. About half an hour on one core.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from torch.nn import functional as F
 from unrolled.data.batches import IGNORE
 from unrolled.models.recurrent import Recurrent
 from unrolled.models.recurrent_cells import hidden
-from unrolled.models.seq2seq import Seq2Seq, Seq2SeqCache
+from unrolled.models.seq2seq import MemoryAttention, Seq2Seq, Seq2SeqCache
 
 from unrolled_book.experiments import _number_words as shared
 from unrolled_book.experiments._common import best_lr, n_parameters, search, seeded
@@ -63,6 +63,7 @@ ARMS = (
     Arm(name="additive, one direction", attention="additive", bidirectional=False),
     Arm(name="additive, asked before", attention="additive", query="previous"),
     Arm(name="never looks", attention="never looks"),
+    Arm(name="equal weights", attention="equal weights", rate_of="equal weights"),
 )
 SEARCHED = tuple(arm for arm in ARMS if arm.rate_of == arm.name)
 
@@ -106,11 +107,21 @@ class PlaceAttention(nn.Module):
         return weights @ memory, weights
 
 
+class EqualWeights(MemoryAttention):
+    """Every row of the memory at every step, without a choice: a control."""
+
+    def __init__(self, size: int):
+        super().__init__(size, size)
+
+    def scores(self, query: Tensor, keys: Tensor) -> Tensor:
+        return torch.zeros_like(super().scores(query, keys))
+
+
 def fresh(arm: Arm, seed: int) -> Seq2Seq:
     """An untrained translator; torch's generator is unchanged."""
     vocabularies = [len(number_words.vocabulary(language)) for language in ("de", "en")]
     sizes = {"embedding_dim": EMBEDDING, "hidden_size": arm.hidden}
-    fake = arm.attention == "never looks"
+    fake = {"never looks": PlaceAttention, "equal weights": EqualWeights}.get(arm.attention)
     with seeded(seed):
         if arm.attention == "every step":
             return EveryStep(*vocabularies, **sizes)
@@ -119,7 +130,7 @@ def fresh(arm: Arm, seed: int) -> Seq2Seq:
             bidirectional=arm.bidirectional, query=arm.query,
         )  # fmt: skip
         if fake:
-            model.attention = PlaceAttention(HIDDEN)
+            model.attention = fake(HIDDEN)
     return model
 
 
