@@ -13,6 +13,7 @@ line; without one it says what the cell makes. The set-up cell of a chapter is f
 from __future__ import annotations
 
 import json
+import re
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -131,7 +132,8 @@ def summary(source: str) -> str:
 
 def open_fold(self: nodes.NodeVisitor, node: HideCodeCellNode) -> None:
     """A plain `<details>`: its one line is what a screen reader says, too."""
-    self.body.append(f'<details class="u-fold"><summary>{escape(node["prompt_show"])}</summary>\n')
+    line = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(node["prompt_show"]))
+    self.body.append(f'<details class="u-fold"><summary><span>{line}</span></summary>\n')
 
 
 def close_fold(self: nodes.NodeVisitor, node: HideCodeCellNode) -> None:

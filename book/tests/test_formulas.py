@@ -9,6 +9,7 @@ from conftest import PATIENCE, ROOT, SITE, VIEWS, pages, soup
 
 sys.path.append(str(ROOT / "book" / "extensions"))
 import formulas
+from kept_marks import LONGEST, WHOLE
 
 CHAPTER = "chapters/14_attention.html"
 
@@ -32,6 +33,29 @@ def test_every_script_and_fraction_has_its_parts(name):
     for n, tags in counts.items():
         for tag in soup(name).select(tags):
             assert len(tag.find_all(recursive=False)) == n, f"{tag}"
+
+
+@pytest.mark.parametrize("name", [name for name in pages() if name.startswith("chapters/")])
+def test_short_expressions_stay_on_one_line(name):
+    """5 %, 0.74–0.83, 16 × 16, D = 2 and top-p, wherever a paragraph holds one."""
+    page = soup(name)
+    for tag in page.select("pre, table, svg, .math, .u-joined, .u-figure, .u-explore, .u-cards"):
+        tag.decompose()
+    split = [found[0] for p in page.select("main p") for found in WHOLE.finditer(p.get_text())]
+    assert [one for one in split if len(one) <= LONGEST] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        ("about 15 % of 0.74–0.83, from 5\n% on", ["15 %", "0.74–0.83", "5\n%"]),
+        ("a grid of 16 × 16, with M = 2.", ["16 × 16", "M = 2"]),
+        ("GPT-2 draws by top-p at 1e-5", ["GPT-2", "top-p", "1e-5"]),
+        ("two of ten, in a well-known book: no. 5", []),
+    ],
+)
+def test_what_counts_as_a_short_expression(text, whole):
+    assert WHOLE.findall(text) == whole
 
 
 def test_what_sets_formulas_does_not_travel_with_the_pages():

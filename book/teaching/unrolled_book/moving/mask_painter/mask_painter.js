@@ -67,7 +67,7 @@
       const verdict = first
         ? `The leak test fails: the output of row ${first[0] + 1}, “${words[first[0]]}”, changes with word ${first[1] + 1}, “${words[first[1]]}”.`
         : "The leak test passes: no output changes with a later word.";
-      says.textContent = verdict + (empty.length ? ` Empty: row ${empty.join(", ")}.` : "");
+      says.textContent = verdict + (empty.length ? ` Empty: row${empty.length > 1 ? "s" : ""} ${empty.join(", ")}.` : "");
       for (const one of choices.children) {
         one.setAttribute("aria-pressed", String(JSON.stringify(masks[one.textContent]) === JSON.stringify(mask)));
       }
