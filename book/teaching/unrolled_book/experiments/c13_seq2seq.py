@@ -63,7 +63,7 @@ ARMS = (
     Arm(name="additive, one direction", attention="additive", bidirectional=False),
     Arm(name="additive, asked before", attention="additive", query="previous"),
     Arm(name="never looks", attention="never looks"),
-    Arm(name="equal weights", attention="equal weights", rate_of="equal weights"),
+    Arm(name="equal weights", attention="equal weights", n_steps=N_STEPS, rate_of="equal weights"),
 )
 SEARCHED = tuple(arm for arm in ARMS if arm.rate_of == arm.name)
 
