@@ -26,7 +26,7 @@
 
   // What scrolls must take the focus, or only a pointer could scroll it; and where it goes on
   // sideways, its edge says so.
-  const boxes = "div.math, pre, .text_html, .u-frame, .pst-scrollable-table-container";
+  const boxes = "div.math, pre, .text_html, .u-frame, .u-editor textarea, .pst-scrollable-table-container";
   const scrolls = (box, way) => /auto|scroll/.test(getComputedStyle(box)[`overflow${way}`]);
   const edge = (box) => {
     const more = box.scrollWidth - box.clientWidth - box.scrollLeft > 1;

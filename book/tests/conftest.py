@@ -113,7 +113,7 @@ CUT = """() => [...document.querySelectorAll("main pre")].slice(1).filter(e =>
 # On a phone: what scrolls sideways and does not show it, or shows it and does not; and marks that
 # stand at the beginning of a line, below the formula that they belong to.
 UNMARKED = """async () => {
-  const wrong = () => [...document.querySelectorAll("main :not(.katex *, svg *, textarea)")]
+  const wrong = () => [...document.querySelectorAll("main :not(.katex *, svg *)")]
     .filter(e => e.clientWidth && e.scrollWidth > e.clientWidth + 1
     && ["auto", "scroll"].includes(getComputedStyle(e).overflowX)
     && !getComputedStyle(e).boxShadow.includes("inset")

@@ -42,20 +42,14 @@ export function makeEditor(text, label) {
     colours.replaceChildren(...coloured(area.value), "\n");
     box.style.setProperty("--lines", area.value.split("\n").length);
   };
-  const edge = () => { // where it goes on sideways, its edge says so, as in a11y.js
-    area.classList.toggle("u-before", area.scrollLeft > 1);
-    area.classList.toggle("u-more", area.scrollWidth - area.clientWidth - area.scrollLeft > 1);
-  };
-  new ResizeObserver(edge).observe(area);
+  const scrolled = () => area.dispatchEvent(new Event("scroll")); // a11y.js shades its edge
+  new ResizeObserver(scrolled).observe(area);
   area.addEventListener("input", () => {
     draw();
-    edge();
+    scrolled();
     editor.onedit(area.value);
   });
-  area.addEventListener("scroll", () => {
-    colours.scrollLeft = area.scrollLeft;
-    edge();
-  });
+  area.addEventListener("scroll", () => (colours.scrollLeft = area.scrollLeft));
   area.addEventListener("keydown", (event) => {
     if ((event.ctrlKey || event.metaKey) && event.key === "Enter") {
       event.preventDefault();
