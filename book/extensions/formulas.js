@@ -2,13 +2,17 @@
 // {wrong: why KaTeX does not understand it}.
 const katex = require("../assets/katex/katex.min.js");
 
+// A line may end between the pieces of a formula in it, if the formula has more signs than these.
+const SHORT = 20;
+const PIECE = /(?<=<\/span>)(?=<span class="katex-base">)/g;
+const signs = made => made.split('aria-hidden="true">')[1].replace(/<[^>]*>/g, "").length;
 // "Apply function" after an operator that is a whole subscript: one child too many for <msub>.
 const APPLIED = /<mo>\u2061<\/mo>(?=<\/m(?:sub|sup|subsup|under|over|frac)>)/g;
 
 const set = ([tex, displayMode]) => {
   try {
-    const made = katex.renderToString(tex, { displayMode, strict: "ignore" });
-    return made.replace(APPLIED, "");
+    const made = katex.renderToString(tex, { displayMode, strict: "ignore" }).replace(APPLIED, "");
+    return displayMode || signs(made) <= SHORT ? made : made.replace(PIECE, "<wbr>");
   } catch (error) {
     return { wrong: error.message };
   }

@@ -111,7 +111,7 @@ CUT = """() => [...document.querySelectorAll("main pre")].slice(1).filter(e =>
   !e.closest("details") && e.scrollWidth > e.clientWidth + 1)
   .map(e => e.textContent.slice(0, 60))"""
 # On a phone: what scrolls sideways and does not show it, or shows it and does not; and marks that
-# stand at the beginning of a line, below the formula that they belong to.
+# do not stand beside the formula that they belong to, but below it or at the end of the line.
 UNMARKED = """async () => {
   const wrong = () => [...document.querySelectorAll("main :not(.katex *, svg *)")]
     .filter(e => e.clientWidth && e.scrollWidth > e.clientWidth + 1
@@ -128,7 +128,8 @@ FALLEN = """() => [...document.querySelectorAll("main span.math")].filter(math =
   const last = [...math.querySelectorAll(".katex-base")].at(-1).getBoundingClientRect();
   if (text?.nodeType !== Node.TEXT_NODE || !/^[.,;:!?)\\]]/.test(text.data)) return false;
   range.setStart(text, 0), range.setEnd(text, 1);
-  return range.getBoundingClientRect().top > last.bottom - 2;
+  const mark = range.getBoundingClientRect();
+  return mark.top > last.bottom - 2 || Math.abs(mark.left - last.right) > 4;
 }).map(e => e.parentNode.textContent.slice(0, 80))"""
 # Formulas that nothing has set: as TeX, also between the dollars of a caption.
 UNSET = """() => [...document.querySelectorAll(

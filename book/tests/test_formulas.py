@@ -78,6 +78,12 @@ def test_formulas_of_texts_and_captions_are_set_and_dollars_stay():
     assert formulas.set_all([made]) == [made]
 
 
+def test_a_line_may_end_inside_a_long_formula_of_a_paragraph_alone():
+    long, short = "a + b + c + d + e + f = g + h + i + j + k", "a + b = c"
+    given = [formulas.holder(long), formulas.holder(short), formulas.holder(long, display=True)]
+    assert [text.count("<wbr>") for text in formulas.set_all(given)] == [10, 0, 0]
+
+
 def test_tex_that_katex_does_not_know_is_an_error():
     with pytest.raises(ValueError, match=r"understand .*nosuchmacro.*Undefined control sequence"):
         formulas.set_all([formulas.holder(r"\nosuchmacro")])
