@@ -165,7 +165,8 @@ def bert_words(text: str, *, lowercase: bool = True) -> list[str]:
     """The words that a published BERT was trained on, to be cut by `encode_word`.
 
     Each punctuation mark and each CJK character is a word, accents go with the case, and control
-    characters go. BERT itself takes a word of more than 100 characters for [UNK].
+    characters go. BERT's own code takes a word of more than 200 characters for [UNK],
+    transformers one of more than 100.
     """
     cut: list[str] = []
     for char in unicodedata.normalize("NFD", text) if lowercase else text:

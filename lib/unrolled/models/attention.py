@@ -44,9 +44,10 @@ def attend(
         fused one, unless the weights are to be returned.
     return_weights: return (output (…, T, Kv), weights (…, T, S)), the weights after dropout.
 
-    A query that reads NaN (its own, or in a key, value or bias), a score of ∞, or scores of −∞
-    alone, gets NaN from every implementation, as the formula has it. (On a CPU "fused" then follows
-    the formula, since the kernel may give numbers; in a compiled program nothing is looked at.)
+    A query that reads NaN (its own, or in a key, value or bias) or a score of ∞ gets NaN from every
+    implementation, as the formula has it. (On a CPU "fused" then follows the formula, since the
+    kernel may give numbers; in a compiled program nothing is looked at.) Where finite numbers
+    overflow to scores of −∞ alone, it gets NaN or 0.
 
     Raises TypeError for a mask that is not boolean or a bias that is, ValueError for shapes that do
     not fit and for weights from the fused kernel, which never holds them.

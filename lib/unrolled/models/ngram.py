@@ -34,7 +34,7 @@ class NGram:
 
     `nltk.lm.KneserNeyInterpolated` is this model with `discount=(0, D, …, D)`: nltk does not
     discount unigrams. At the beginning of a text, where nothing precedes an n-gram, nltk's lower
-    orders lose mass or divide by zero, and nltk predicts padding symbols, too.
+    orders sum to more than 1 or divide by zero, and nltk predicts padding symbols, too.
     """
 
     @checked

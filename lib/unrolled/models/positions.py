@@ -115,7 +115,7 @@ class Rotary(nn.Module):
 
     Pair i turns by p·ω_i at position p, ω_i = base^(−2i/rotary_dim): then the product of a query at
     m and a key at n depends on m − n only. Layout "interleaved" pairs entries (2i, 2i + 1), as in
-    the paper; "half" pairs (i, i + rotary_dim/2), as LLaMA's published weights have it.
+    the paper; "half" pairs (i, i + rotary_dim/2), as LLaMA's weights in transformers have it.
     context_length: positions run from 0 to context_length − 1. rotary_dim: how many entries turn,
     the first ones; all K when left out. Raises ValueError for a rotary_dim that is odd or above K,
     and for an unknown layout. Source: Su et al. (2021), equation 34.

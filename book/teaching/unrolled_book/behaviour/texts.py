@@ -160,7 +160,7 @@ def check_neighbours(
     if nearer.mean() > share:
         return
     summary = (
-        f"only {nearer.sum()} of {len(asked)} words have a nearer neighbour than when shuffled"
+        f"only {nearer.sum()} of {len(asked)} words got a nearer neighbour than when shuffled"
     )
     if not comparable.all():
         summary += f"; {(~comparable).sum()} have an empty vector in one of the two"

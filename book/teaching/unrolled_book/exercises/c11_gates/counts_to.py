@@ -108,7 +108,7 @@ wrong = {
     "each k is one too small: k counts the openers, from 0 before the first": (
         answer(24, 112, 263, 2047, 16777215)
     ),
-    "this is float64 throughout: a Python number in the formula made the state wider": (
+    "this is float64 throughout: some number in the formula made the state wider": (
         answer(54, 264, 264, 2048, 16777216)
     ),
     "65504 is the largest number of float16; whole numbers lie further apart than 1 long before": (

@@ -111,7 +111,7 @@ wrong = {
     "these are the numbers of digits; squares need twice as many as the numbers themselves": {
         "k, float16": 11, "k, float32": 24, "k, float64": 53
     },
-    "this is float64 throughout: a Python number in the formula made the result wider": {
+    "this is float64 throughout: some number in the formula made the result wider": {
         "k, float16": 27, "k, float32": 27, "variance": 1.0, "times": 1.0
     },
     "in float32 the variance comes out as 0, not as 1": {"variance": 1.0, "times": 1.0},
