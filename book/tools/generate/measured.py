@@ -381,8 +381,8 @@ def ladder() -> str:
     return section(
         "ladder_lstm",
         "How early is the ladder's order decided?",
-        "Bits a character on the validation plays, after a share of each model's steps, for the "
-        "neural models of [the ladder](ladder.md).",
+        "Bits a character on the first 30,000 of the validation plays, after a share of each "
+        "model's steps, for the neural models of [the ladder](ladder.md).",
         [
             {"model": name}
             | {f"{share:.0%}": f"{bits[model, share].mean():.2f}" for share in shares}

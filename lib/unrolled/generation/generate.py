@@ -1,7 +1,7 @@
 """Text from a model, token by token, at once (`generate`) or as it comes (`stream`).
 
-Chapter 1 draws from a distribution, chapter 12 from a model; chapter 20 reads on from a cache, and
-chapter 21 compares the ways to choose (`samplers`).
+Chapter 1 draws from a distribution, chapter 12 from a model; chapter 21 compares the ways to
+choose (`samplers`) and reads on from a cache.
 """
 
 from __future__ import annotations

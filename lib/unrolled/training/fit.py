@@ -1,6 +1,6 @@
 """One loop that trains every model of the book with any loss: `fit(model, batches, config)`.
 
-Chapter 12 writes the plain loop; chapters 10 and 20 explain clipping and the schedules. A batch
+Chapter 8 writes the plain loop; chapters 10 and 20 explain clipping and the schedules. A batch
 goes from `BatchIterator` through `Trainer.train_step` into the `History`. Validation stands in
 `evaluate`, saving in `checkpoint`, sums over processes in `distributed`, Ctrl-C in `_runtime`.
 """

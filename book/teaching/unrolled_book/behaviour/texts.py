@@ -159,9 +159,7 @@ def check_neighbours(
     nearer = (found > chance) & comparable
     if nearer.mean() > share:
         return
-    summary = (
-        f"only {nearer.sum()} of {len(asked)} words got a nearer neighbour than when shuffled"
-    )
+    summary = f"only {nearer.sum()} of {len(asked)} words got a nearer neighbour than when shuffled"
     if not comparable.all():
         summary += f"; {(~comparable).sum()} have an empty vector in one of the two"
     if comparable.any():

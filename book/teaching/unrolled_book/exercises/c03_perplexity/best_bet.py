@@ -36,8 +36,9 @@ If the rest were shared over the *other* letters only, the best sureness would b
 of right guesses: that is maximum likelihood for a coin, as in chapter 2. Here the guessed letter
 also gets a bit of the rest, $(1 - s)\, u$, so that a slightly smaller $s$ is enough.
 
-Too sure costs more than too shy by as much: with nine of ten guesses right, $s = 0.99$ pays 0.68
-bits, $s = 0.81$ only 0.51, and the best $s = 0.9$ pays 0.47 (each plus the price of the rest).
+Where most guesses are right, too sure costs more than too shy by as much: with nine of ten right,
+$s = 0.99$ pays 0.68 bits, $s = 0.81$ only 0.51, and the best $s = 0.9$ pays 0.47 (each plus the
+price of the rest).
 """
 
 

@@ -55,6 +55,8 @@ def tests(rng):
     yield call([s[3] * np.array([3e200, 0.0]), s[3] * np.array([[4e200]])], 10.0, hint=hint)
     arrays = [s[4] * np.array([1.0, -1.0]), s[4] * np.array([0.0, 1.0, 1.0])]
     yield call(arrays, 2 * float(s[4]), hint="exactly the limit")
+    arrays = [np.zeros(2), -s[0] * np.ones((2, 1, 2))]
+    yield call(arrays, 1.0, hint="the first array is all zeros, and no entry is above 0")
 
 
 # %% oracle

@@ -14,7 +14,7 @@ $x_s x_t$ is 0 unless $s = t$).
 """
 
 kind, level, points = "experiment", 3, 4
-tolerance = 0.03  # descent on 200,000 inputs: w = 0 comes out with a standard deviation of 0.009
+tolerance = 0.025  # descent on 200,000 inputs: w = 0 comes out with a standard deviation of 0.009
 
 # %% starter
 starter = """

@@ -3,9 +3,9 @@ r"""The bias for a memory of k steps
 A task needs a memory that has lost half of what it held after about $k$ steps. A fresh LSTM's
 forget gate is near $\sigma(b)$.
 
-Write `bias_for_half_life(k)`: the bias $b$ for which that gate's half-life is $k$ steps, $k >
-0$. It must be right to nine digits for a $k$ of a thousand million, too, where the gate itself
-is rounded to something near 1.
+Write `bias_for_half_life(k)`: the bias $b$ for which that gate's half-life is $k$ steps,
+$k \ge \frac12$. It must be right to nine digits for a $k$ of a thousand million, too, where the
+gate itself is rounded to something near 1.
 """
 
 import math
@@ -42,6 +42,8 @@ def tests(rng):
     yield call(0.5, hint="half a step is allowed: the gate is below one half")
     for k in rng.uniform(3, 300, size=3):
         yield call(float(k))
+    for k in (3e3, 3e6):
+        yield call(float(k), hint="a long memory, and no approximation")
     yield call(1e9, hint="k is 1e9: is the gate rounded before the logarithm?")
     yield call(1e13, hint="k is 1e13: is the gate rounded before the logarithm?")
 

@@ -51,8 +51,8 @@ def stuck(dtype, z):
 and the same with `c + one` for the cell. Just below 1 the numbers of float32 lie $2^{-24}$
 apart. A step of $\frac18 (1 - h)$ that is smaller than half of that is rounded away, which
 happens near $1 - h = 2^{-22}$, and $(7/8)^k = 2^{-22}$ at $k \approx 114$. With float64 there
-are 29 more digits and hardly more than twice as many openers: a gated average squeezes all
-counts into the space below 1.
+are 29 more digits and only 2.3 times as many openers: a gated average squeezes all counts into the
+space below 1.
 
 The cell uses the space above: it counts in whole numbers, which are exact up to $2^{11}$ in
 float16 and $2^{24}$ in float32. [Weiss, Goldberg and Yahav (2018)](cite:weiss2018) showed that

@@ -49,6 +49,8 @@ def tests(rng):
     yield call(11, 4, 2, visible=True)
     yield call(7, 3, 0, hint="windows that do not overlap, and one token left over")
     yield call(5, 8, 3, hint="a text shorter than one window")
+    yield call(8, 5, 1, hint="tokens are left over")
+    yield call(2, 8, 3, hint="a text shorter than the overlap")
     yield call(12, 4, 0, hint="nothing is left over")
     yield call(10, 4, 1, hint="nothing is left over, with overlap")
     yield call(9, 5, 4, hint="each window brings one token")

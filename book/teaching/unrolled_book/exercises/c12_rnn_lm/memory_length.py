@@ -93,7 +93,7 @@ def show(kind, reach, vocab_size, length, seed):
 
 def tests(rng):
     yield call("window", 2, 5, 7, int(rng.integers(1000)), visible=True)
-    length = [int(rng.integers(7, 10)) for _ in range(9)]
+    length = [int(rng.integers(7, 10)) for _ in range(11)]
     reach = [int(rng.integers(n - 4, n)) for n in length]  # at least 3
     hidden = [
         ("window", 0, 5, "this model reads nothing at all"),
@@ -102,11 +102,13 @@ def tests(rng):
         ("gated", reach[3], 17, "it looks back only after the token 0"),
         ("gated", reach[4], 11, "it looks back only after the token 0"),
         ("gated", reach[5], 97, "it looks back only after the token 0, one of 97"),
+        ("gated", reach[9], 97, "it looks back only after the token 0, one of 97"),
+        ("gated", reach[10], 97, "it looks back only after the token 0, one of 97"),
         ("faint", reach[6], 7, "log-probabilities move by 1e-7 and less"),
         ("counts", length[7], 9, "it reads all of the text and counts two tokens"),
         ("counts", max(5, reach[8]), 9, "most changes make no difference to this one"),
     ]
-    for i in rng.permutation(9).tolist():
+    for i in rng.permutation(11).tolist():
         model, far, vocab_size, hint = hidden[i]
         yield call(model, far, vocab_size, length[i], int(rng.integers(1000)), hint=hint)
 
@@ -125,7 +127,7 @@ wrong = {
     "only the most probable token is compared; the other probabilities move, too": (
         swap("[:, -1]", "[:, -1].argmax(-1)", 2)
     ),
-    "the predictions at all positions are compared; only the last one counts": (
+    "this is nearly always `length`: compare the last prediction, change one token at a time": (
         swap("[:, -1]", "", 2)
     ),
     "a dependence that shows in fewer than half of the texts counts, too; here it is ignored": (

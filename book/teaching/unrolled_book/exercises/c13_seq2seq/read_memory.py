@@ -53,8 +53,9 @@ def tests(rng):
         np.ones((2, 4), dtype=bool), hint="large scores",
     )  # fmt: skip
     yield call(
-        -900 - 900 * rng.random(size=(2, 3)), 1 + rng.random(size=(2, 4, 3)),
-        rng.random((2, 4)) < 2, hint="all scores far below zero",
+        -90_000 - 90_000 * rng.random(size=(2, 3)), 1 + rng.random(size=(2, 4, 3)),
+        np.array([[True, False, True, True], [True, True, False, False]]),
+        hint="all scores far below zero",
     )  # fmt: skip
     yield call(
         rng.normal(size=(3, 2)), rng.normal(size=(3, 1, 2)), np.ones((3, 1), dtype=bool),
@@ -62,10 +63,11 @@ def tests(rng):
     )  # fmt: skip
     yield call(
         rng.normal(size=(2, 3)), rng.normal(size=(2, 4, 3)),
-        np.array([[True] * 4, [False] * 4]), hint="one memory is nothing but padding",
+        np.array([[True, False, True, True], [False] * 4]),
+        hint="one memory is nothing but padding",
     )  # fmt: skip
     yield call(
-        rng.normal(size=(1, 3)), np.concatenate([rng.normal(size=(1, 2, 3)),
+        0.5 + rng.random(size=(1, 3)), np.concatenate([rng.normal(size=(1, 2, 3)),
         1000 * np.ones((1, 1, 3))], axis=1), np.array([[True, True, False]]),
         hint="padding holds large numbers",
     )  # fmt: skip

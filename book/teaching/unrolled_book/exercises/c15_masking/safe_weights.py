@@ -109,6 +109,12 @@ wrong = {
             "    top = np.nanmax(scores, axis=-1, keepdims=True)\n    scores = np.where(mask",
         ).swap("    top = scores.max(axis=-1, keepdims=True)\n", "")
     ),
+    "the logarithm of the sum has few digits beside scores of 1e10: subtract the maximum, divide": (
+        swap(
+            "e / np.where(total > 0, total, 1)",
+            "np.exp(scores - (np.where(top > -np.inf, top, 0) + np.log(total + (total == 0))))",
+        )
+    ),
     "the softmax runs over the queries, not over the keys": swap("axis=-1", "axis=-2", 2),
     "the hidden scores are overwritten in the array that was handed in": (
         swap(

@@ -6,8 +6,8 @@ repeated. Grouped attention itself needs no such copies.
 Write `grouped_heads(Q, K, V)`: queries `Q` of shape `(H, T, d)`, keys `K` of shape `(G, S, d)` and
 values `V` of shape `(G, S, d_v)`, where `G` divides `H`. Head $r$ (from 0) uses the keys and values
 of group $\lfloor r\,G / H \rfloor$. Return the outputs of all heads, `(H, T, d_v)`. The scores are
-divided by $\sqrt d$; there is no mask. Do not make an array with `H` copies of keys or values, and
-leave the arguments as they are.
+divided by $\sqrt d$; there is no mask. Do not make an array as large as `H` copies of the keys
+or values, and leave the arguments as they are.
 """
 
 import numpy as np
@@ -45,14 +45,14 @@ memory_mb = 256  # 512 copies of 1,300 keys have 341
 
 
 def use(answer, Q, K, V):
-    """The output; an error where there were copies of the keys for all heads.
+    """The output; an error where an array is as large as copies of the keys for all heads.
 
     Where memory is limited, they cannot be made. Elsewhere a few of the keys show it, and spare the
     reader's machine.
     """
     import tracemalloc
 
-    too_large = MemoryError("there were copies of the keys or values for every head")
+    too_large = MemoryError("an array is as large as copies of the keys or values for every head")
     if K.size > 10_000:  # in small calls an import takes more
         few = Q.copy(), K[:, :50].copy(), V[:, :50].copy()
         tracemalloc.start()
@@ -86,7 +86,7 @@ def tests(rng):
     yield call(*example(rng, 5, 1, 2, 3, 7, 2), hint="one group for all")
     yield call(*example(rng, 3, 3, 5, 2, 2, 7), hint="a group for each head")
     hint = "512 heads share one set of 1,300 keys: what is written 512 times into memory?"
-    yield call(*example(rng, 512, 1, 1, 1300, 64, 3), hint=hint)
+    yield call(*example(rng, 512, 1, 1, 1300, 64, 64), hint=hint)
     Q, K, V = example(rng, 4, 2, 3, 5, 2, 3)
     yield call(4000 * Q, K, V, hint="large scores: is the maximum subtracted?")
 

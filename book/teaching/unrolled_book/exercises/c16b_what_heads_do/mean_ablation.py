@@ -75,7 +75,7 @@ def oracle(W_o, b_o, Z, head, n_heads):
 
 # %% wrong
 wrong = {
-    "the head is zeroed, but its mean does not come back in the bias": (
+    "the head's mean does not come back in the bias": (
         swap(" + W_o[:, mine] @ Z[:, mine].mean(axis=0)", "")
     ),
     "the mean is added to the bias, but the head still sends its own output": (

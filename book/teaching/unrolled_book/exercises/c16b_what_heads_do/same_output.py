@@ -72,7 +72,7 @@ def judge(output, a, V):
     if new.min() < -1e-12:
         return f"a weight is negative, {new.min():.3g}"
     if abs(new.sum() - 1) > 1e-9:
-        return f"the weights sum to {new.sum():.6g}, not to 1"
+        return f"the sum of the weights is off by {new.sum() - 1:.3g}"
     gap = np.abs((new - a) @ V).max()
     if gap > 1e-9 * (1 + np.abs(V).max()):
         return f"the output has moved by {gap:.3g}"

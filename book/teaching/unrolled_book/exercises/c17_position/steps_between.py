@@ -70,6 +70,7 @@ def tests(rng):
     for k in (100, -100):
         yield call(*rows(rng, 200, k, 16, 1e4, 0.0), 100, 1e4, hint="as far apart as may be")
     yield call(*rows(rng, 1234, other, 24, 500.0, 0.03), 200, 500.0, hint="another base")
+    yield call(*rows(rng, 5, 2, 2, 10.0, 0.03), 3, 10.0, hint="one pair: r is at most `longest`")
 
 
 # %% oracle
@@ -95,7 +96,9 @@ def by_product(a, b, longest, base):
 
 
 wrong = {
-    "r is m − n, from a to b; here it is counted from b to a": swap("in (a, b)", "in (b, a)"),
+    "r is m − n, from a to b; here it is from b to a, or sine and cosine are exchanged": (
+        swap("in (a, b)", "in (b, a)")
+    ),
     "the sign counts: a step back is negative": (
         swap("int(r[fit.argmax()])", "abs(int(r[fit.argmax()]))")
     ),

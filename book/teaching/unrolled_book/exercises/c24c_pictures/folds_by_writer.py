@@ -35,8 +35,8 @@ book's texts, patients and sites elsewhere. Large ones first, so that the small 
 what is left; `GroupKFold` of scikit-learn does the same. `np.unique` sorts the names, so a stable
 sort of the counts keeps equal writers in the order of their names.
 
-The folds are not equally large, and cannot be. Average the scores over pictures, not over folds, or
-say which of the two you did.
+The folds are not always equally large, and often cannot be. Average the scores over pictures, not
+over folds, or say which of the two you did.
 """
 
 

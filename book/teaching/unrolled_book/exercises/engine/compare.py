@@ -285,6 +285,8 @@ def _rows(array: np.ndarray) -> list[str]:
 def _as_number(value: Any) -> float | Fraction | None:
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
+    if isinstance(value, np.longdouble):  # `item` leaves it as it is
+        value = float(value)
     if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
         return None
     return value
