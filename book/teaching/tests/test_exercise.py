@@ -22,7 +22,7 @@ from unrolled_book.exercises.rounding import rounding
 
 SAME = [
     (0.5, Fraction(1, 2)), (3.0, 3), (np.array(3.0), 3), (torch.tensor(3.0), 3),
-    (np.array(3, np.longdouble), 3.0),
+    (np.array(3, np.longdouble), 3.0), ([], np.zeros(0, int)), (np.zeros(0), np.zeros(0, int)),
     ((1, 2), [1, 2]), (np.array([1, 2]), [1, 2]), (torch.ones(2), [1.0, 1.0]),
     (np.ones((2, 3)), (np.ones(3), [1, 1, 1])),
     ([[1, 2], [3, 4]], np.array([[1, 2], [3, 4]])),

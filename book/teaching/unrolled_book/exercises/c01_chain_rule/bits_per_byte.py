@@ -31,7 +31,7 @@ tokens, which depends on the tokeniser. *käse* has four characters and five byt
 def tests(rng):
     yield call(np.log(np.array([0.5, 0.25, 0.25, 0.5])), "abc", visible=True)
     texts = ["the mouse ate the cheese", "die maus aß den käse", "où est le fromage ?"]
-    for text in [*texts, "“the cheese”, 5 €\n"]:
+    for text in [*texts, "“the cheese”, 5 € 🧀\n"]:
         n = int(rng.integers(5, 31))
         yield call(np.log(rng.uniform(0.01, 0.9, n)), text)
 

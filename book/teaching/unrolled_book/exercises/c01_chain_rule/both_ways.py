@@ -54,6 +54,7 @@ def tests(rng):
     starts = rng.integers(0, len(text) - 6000, size=3)
     for start, order in zip(starts.tolist(), (2, 3, 5), strict=True):
         yield call(text[start : start + 4000], text[start + 4000 : start + 6000], order)
+    yield call("die maus aß den käse", "den käse", 2, hint="some letters have two bytes")
     yield call("the cheese ate the mouse", "the mouse ate", 2, visible=True)
 
 

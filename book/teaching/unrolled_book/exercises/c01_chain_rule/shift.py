@@ -41,6 +41,7 @@ def tests(rng):
     for lengths in [(4,), (2, 5, 3), (1, 1, 7, 2)]:
         yield call([rng.integers(10, 90, n).tolist() for n in lengths], 3, 5, 7)
     yield call([[], [11]], 1, 2, 0, hint="an empty text is still asked whether it ends")
+    yield call([[0, 4], [0]], 1, 2, 9, hint="a token may have the number 0")
 
 
 # %% oracle

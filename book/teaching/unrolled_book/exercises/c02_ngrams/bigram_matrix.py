@@ -8,7 +8,7 @@ first of the next. Poems in a collection, or answers to a survey, have no such o
 each is closed by the token `end`, which is among the `vocab_size` and does not occur within a line.
 Return the matrix `(V, V)` whose row $u$ holds the maximum likelihood estimate
 $P(w \mid u) = \#(u\,w) / \#(u\,\bullet)$, counted within lines only. The row of a token that
-nothing follows, such as `end`, is all zeros, without a warning.
+nothing follows, such as `end`, is all zeros.
 """
 
 import numpy as np
@@ -48,6 +48,7 @@ def tests(rng):
     repeated = np.array([1, 1, 1, 1, 1, 2])
     yield call([repeated], 3, 0, hint="how often does the pair 1, 1 occur?")
     yield call([np.array([2, 4, 2]), np.array([], dtype=int)], 5, 0, hint="one line is empty")
+    yield call([np.array([0, 1])], 5, 2, hint="the tokens 3 and 4 do not occur")
     short = [np.array([1]), np.array([2]), np.array([1, 2])]
     yield call(short, 4, 3, hint="no pair reaches from one line into the next")
 

@@ -61,6 +61,8 @@ def tests(rng):
     long = [["a", "b"][k] for k in rng.integers(2, size=1_500)]
     yield call([long, ["a"]], long, hint="1,501 factors: their product is too small")
     yield call([["a"]], ["c"], hint="c is a new word")
+    yield call([["a"], ["a"], ["b"]], ["a"], hint="a line may come twice")
+    yield call([["a", "cow"], ["cows", "b"]], ["a", "cow"], hint="a word that begins another")
 
 
 # %% oracle

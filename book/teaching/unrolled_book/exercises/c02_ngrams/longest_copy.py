@@ -56,6 +56,9 @@ def hidden(rng):
     yield call(np.array([1]), np.array([], dtype=int), hint="an empty source")
     long = rng.integers(40, size=60)
     yield call(long[10:41], long, hint="a run of 31 tokens")
+    many = rng.integers(3, size=250)
+    yield call(many[20:51], many, hint="a long source")
+    yield call(np.array([256]), np.array([0, 1]), hint="token numbers may be large")
 
 
 def tests(rng):

@@ -47,6 +47,9 @@ def tests(rng):
     yield call(exact, np.array([0.0, 0.25, 0.5]), hint="which piece holds its left end?")
     ends = np.array([0.1, 0.2])
     yield call(np.full(10, 0.1), ends, hint="do the inner ends stay where they are?")
+    tiny = 2.0**-45
+    yield call(np.array([tiny, 1 - 2 * tiny, tiny]), np.array([0.0, 0.5, np.nextafter(1.0, 0.0)]),
+               hint="words of tiny probability")  # fmt: skip
     almost_one = np.array([np.nextafter(1.0, 0.0)])
     yield call(np.full(10, 0.1), almost_one, hint="what does np.cumsum([0.1] * 10) end with?")
     probs = np.array([0.1] * 10 + [0.0])

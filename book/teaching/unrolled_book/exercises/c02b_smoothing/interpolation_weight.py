@@ -73,6 +73,8 @@ def tests(rng):
     yield call(p_long, np.full(4, 0.02), tolerance=2e-4, hint="the product counts, not the sum")
     p_long, p_short = np.array([0.3, 0.27, 0.14, 0.15]), np.full(4, 0.2)
     yield call(p_long, p_short, tolerance=2e-4, hint="the models hardly differ: steps are small")
+    p_long, p_short = np.array([0.5, 0.4]), np.array([0.1, 0.2])
+    yield call(p_long, p_short, tolerance=2e-4, hint="the longer model is always better")
 
 
 # %% oracle

@@ -53,7 +53,7 @@ def tests(rng):
         counts[0, :2] = (3, 1)  # one context is certainly there
         yield call(counts, discount)
     counts = rng.poisson(1.5, size=(5, 5))
-    counts[0, 0], counts[3] = 2, 0
+    counts[0, 0], counts[3], counts[:, 4] = 2, 0, 0
     yield call(counts, 0.7, hint="the context 3 was never seen")
 
 

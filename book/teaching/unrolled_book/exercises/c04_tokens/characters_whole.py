@@ -40,6 +40,7 @@ def tests(rng):
     yield call([[240], [159], [152], [128]], hint="four bytes, one at a time")
     yield call([[226, 130], [172, 226], [130, 172]], hint="one ends and another begins")
     yield call([[240, 159, 152, 128, 195], [169]], hint="a whole character, then half of one")
+    yield call([[224], [184, 129]], hint="three bytes, the first is 224")
     yield call([[32, 195], [169, 32]], hint="spaces at the ends are characters")
     yield call([[239, 187], [191, 97]], hint="a byte-order mark is a character, too")
     yield call([[239, 191, 189], [195], [169]], hint="the text may hold the character � itself")

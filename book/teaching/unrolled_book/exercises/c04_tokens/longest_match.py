@@ -1,9 +1,10 @@
 r"""WordPiece cuts a word
 
 Write `longest_match(word, vocab)`. `vocab` is a list of tokens; one that begins with `##` stands
-for a piece inside of a word. Take the longest token with which the word begins, then the longest
-with which the rest begins (with `##` in front of it), and so on. Return the list of tokens. If at
-some point nothing fits, the *whole word* becomes `["[UNK]"]`. An empty word has no tokens.
+for a piece inside of a word; no word begins so. Take the longest token with which the word begins,
+then the longest with which the rest begins (with `##` in front of it), and so on. Return the list
+of tokens. If at some point nothing fits, the *whole word* becomes `["[UNK]"]`. An empty word has no
+tokens.
 """
 
 from unrolled_book.exercises.engine import call, swap

@@ -1,7 +1,7 @@
 r"""Push and pull
 
 One step of skip-gram for one pair: the word's vector `e` of shape `(D,)`, the true context's `u` of
-shape `(D,)`, and `k` drawn contexts, the rows of `N` of shape `(k, D)`.
+shape `(D,)`, and `k` drawn contexts, perhaps none, the rows of `N` of shape `(k, D)`.
 
 Write `push_and_pull(e, u, N, lr)`. Return the three after one step of gradient descent, `(e, u,
 N)`. All gradients are taken at the old values. A drawn context may be drawn twice: then it is two

@@ -57,7 +57,16 @@ def crossed(x):
     return np.sin(x[0, 0] * x[1, 2]) + x[1, 0] ** 2 * x[0, 1]
 
 
-FUNCTIONS = {"cubes": cubes, "crossed": crossed}
+def bent(x):
+    return (1e4 * x**3 + 100 * x**2).sum()
+
+
+FUNCTIONS = {"cubes": cubes, "crossed": crossed, "bent": bent}
+SHOWN = {
+    "cubes": "(x**3).sum()",
+    "crossed": "np.sin(x[0, 0] * x[1, 2]) + x[1, 0]**2 * x[0, 1]",
+    "bent": "(1e4 * x**3 + 100 * x**2).sum()",
+}
 
 
 def use(answer, name, x, grad):
@@ -66,8 +75,9 @@ def use(answer, name, x, grad):
 
 # %% tests
 def show(name, x, grad):
-    f = "lambda x: (x**3).sum()" if name == "cubes" else "f"
-    return f"worst_entry({f}, np.array({x.tolist()}), np.array({grad.tolist()}))"
+    return (
+        f"worst_entry(lambda x: {SHOWN[name]}, np.array({x.tolist()}), np.array({grad.tolist()}))"
+    )
 
 
 def crossed_gradient(x):
@@ -102,6 +112,8 @@ def tests(rng):
     grad[small] *= rng.uniform(1.3, 2)
     grad[wrong] += 1.0
     yield call("cubes", large, grad, hint="a large error of a large entry is a small share of it")
+    at, grad = np.array([0.0, 1.0]), np.array([0.0, 33_000.0])
+    yield call("bent", at, grad, hint="two-sided, with a step of 1e-5")
 
 
 # %% oracle
@@ -110,10 +122,10 @@ def oracle(name, x, grad):
     import torch
 
     t = torch.tensor(x, requires_grad=True)
-    if name == "cubes":
-        value = (t**3).sum()
-    else:
+    if name == "crossed":
         value = torch.sin(t[0, 0] * t[1, 2]) + t[1, 0] ** 2 * t[0, 1]
+    else:
+        value = (t**3).sum() if name == "cubes" else (1e4 * t**3 + 100 * t**2).sum()
     value.backward()
     a, b = np.abs(grad).ravel(), np.abs(t.grad.numpy()).ravel()
     apart = np.abs(grad - t.grad.numpy()).ravel()

@@ -48,6 +48,8 @@ def tests(rng):
         yield call(rng.integers(0, V, (N, n)), rng.integers(0, V, N) ** 2 % V)
     yield call(np.array([[4, 4]]), np.array([4]), hint="a single row")
     yield call(np.array([[1, 2], [2, 1], [1, 2]]), np.array([0, 1, 0]), hint="the order of words")
+    contexts = np.array([[1, 12], [11, 2], [2, 2]])
+    yield call(contexts, np.array([0, 1, 1]), hint="each context comes once")
 
 
 # %% oracle

@@ -63,7 +63,9 @@ def tests(rng):
     yield call(*arguments(7, 3, 2, [6, 2], 2))
     yield call(*arguments(4, 2, 5, [1, 3, 1], 0), hint="a word that stands twice")
     yield call(*arguments(3, 1, 1, [2], 2), hint="one word of context, and it comes again")
-    yield call(*arguments(5, 2, 3, [4, 4], 1, scale=60.0), hint="large scores", tolerance=1e-7)
+    *weights, context, target = arguments(5, 2, 3, [4, 4], 1, scale=60.0)
+    weights = [30 + np.abs(array) for array in weights]
+    yield call(*weights, context, target, hint="large scores", tolerance=1e-7)
 
 
 # %% oracle

@@ -61,11 +61,11 @@ def use(answer, strings):
     if any(value is Ellipsis for value in weights.values()):
         return ...
     W_xh, W_hh, b_h, w_y = (np.array(weights[k], float) for k in ("W_xh", "W_hh", "b_h", "w_y"))
-    width = len(b_h)
+    width = b_h.size
     shapes = [(2, width), (width, width), (width,), (width,)]
     if width > 16 or [a.shape for a in (W_xh, W_hh, b_h, w_y)] != shapes:
         found = [a.shape for a in (W_xh, W_hh, b_h, w_y)]
-        raise ValueError(f"W_xh, W_hh, b_h, w_y have the shapes {found}")
+        raise ValueError(f"W_xh, W_hh, b_h, w_y have the shapes {found}, expected {shapes}")
     verdicts = {}
     for string in strings:
         h = np.zeros(width)

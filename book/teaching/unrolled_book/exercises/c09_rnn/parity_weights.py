@@ -73,7 +73,7 @@ def use(answer, sequences):
     shapes = [(1, width), (width, width), (width,), (width,)]
     if width > 16 or [a.shape for a in (W_xh, W_hh, b_h, w_y)] != shapes:
         found = [a.shape for a in (W_xh, W_hh, b_h, w_y)]
-        raise ValueError(f"W_xh, W_hh, b_h, w_y have the shapes {found}")
+        raise ValueError(f"W_xh, W_hh, b_h, w_y have the shapes {found}, expected {shapes}")
     verdicts = {}
     for bits in sequences:
         h, largest = np.zeros(width), 0.0

@@ -46,6 +46,7 @@ def tests(rng):
     yield call(9, 2, [1, 4], visible=True)
     yield call(int(rng.integers(20, 40)), 2, [1, 2, 4, 8], hint="doubling dilations")
     yield call(int(rng.integers(3, 8)), 2, [1, 2, 4, 8], hint="steps before 0 are padding")
+    yield call(4, 2, [3, 3], hint="steps before 0 are padding")
     yield call(int(rng.integers(30, 50)), 3, [1, 3], hint="kernels of size 3")
     yield call(int(rng.integers(13, 20)), 4, [2, 2], hint="two ways to one step count once")
     yield call(int(rng.integers(3, 10)), 1, [1, 2], hint="a kernel of size 1 reads one step")

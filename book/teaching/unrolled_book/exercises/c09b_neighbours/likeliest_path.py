@@ -62,6 +62,8 @@ def tests(rng):
     yield call(seen, sticky, np.array([0.5, 0.5]), visible=True)
     first = np.array([[0.6, 0.4], [0.5, 0.5]])
     yield call(first, np.array([[0.5, 0.5], [0.05, 0.95]]), np.array([0.2, 0.8]), hint="`start`")
+    other = np.array([[0.6, 0.4], [0.05, 0.95]])
+    yield call(first, other, np.array([0.8, 0.2]), hint="`start`")
     for n_steps, n_states in [(7, 3), (11, 5), (1, 4), (13, 2)]:
         yield call(*model(rng, n_steps, n_states))
     density, A, start = model(rng, 400, 3)

@@ -62,7 +62,9 @@ def tests(rng):
     yield call(*layer(rng, 2, 5, 3, 4))
     yield call(*layer(rng, 4, 4, 4, 4), hint="all widths are 4: is something transposed?")
     yield call(*layer(rng, 1, 3, 2, 5), hint="a single token: its weight is always 1")
-    yield call(*layer(rng, 3, 2, 5, 2, size=40.0), hint="scores in the hundreds and thousands")
+    *large, W_v, Y_bar = layer(rng, 3, 2, 5, 2, size=40.0)
+    large = [1 + np.abs(array) for array in large]
+    yield call(*large, W_v, Y_bar, hint="scores in the thousands")
 
 
 # %% oracle

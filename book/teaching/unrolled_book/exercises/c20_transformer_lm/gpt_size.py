@@ -10,7 +10,7 @@ embedding's matrix, without a bias. With pencil and paper:
 - `untied`: those of the model if the head has a matrix of its own;
 - `more_positions`, `more_heads`, `more_blocks`: how many are *added* to `total` by positions for
   256 tokens instead of 128, by 16 heads instead of 8, and by 12 blocks instead of 6;
-- `wider`: by what *factor* does a block grow if $D$ is doubled? Round to two decimals.
+- `wider`: by what *factor* does a block grow if $D$ is doubled? Give a fraction or five digits.
 """
 
 kind, level, points = "paper", 1, 2
@@ -38,7 +38,7 @@ gpt_size = {
     "more_positions": 32_768,
     "more_heads": 0,
     "more_blocks": 4_738_560,
-    "wider": 3.99,
+    "wider": 3_152_384 / 789_760,
 }
 
 # %% explanation
@@ -77,7 +77,7 @@ def oracle():
         "more_positions": count(context_length=256) - count(),
         "more_heads": count(n_heads=16) - count(),
         "more_blocks": count(n_layers=12) - count(),
-        "wider": round(count(block, d_model=512) / count(block), 2),
+        "wider": count(block, d_model=512) / count(block),
     }
 
 

@@ -70,7 +70,8 @@ def tests(rng):
     yield call(some(6), [some(1), some(4), some(3)], SPECIAL, 7, hint="no room for the question")
     yield call(some(3), [some(1), some(5)], SPECIAL, 7, hint="an answer is too long")
     yield call(some(0), [some(2), some(1)], SPECIAL, 9, hint="an empty question")
-    other = {"start": 60, "delim": 61, "extract": 62, "pad": 0}
+    yield call(some(6), [some(2), some(1)], SPECIAL, 13, hint="a little room is left")
+    other = {"start": 60, "delim": 61, "extract": 62, "pad": 63}
     yield call(some(5), [some(3), some(2)], other, 30, hint="other ids")
 
 

@@ -40,7 +40,7 @@ do not point to the answer in the head's directions, not that the model knows no
 
 # %% tests
 def tests(rng):
-    streams = np.array([[[1.0, -1.0]], [[3.0, 3.0]]])
+    streams = np.array([[[2.0, -2.0]], [[3.0, 3.0]]])
     yield call(streams, np.ones(2), np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0]), visible=True)
     for n, T, D, V in ((3, 5, 7, 11), (2, 1, 3, 2), (5, 13, 2, 3)):
         streams = rng.normal(size=(n, T, D)) * np.array([0.3, 2.0, 5.0, 1.0, 4.0])[:n, None, None]

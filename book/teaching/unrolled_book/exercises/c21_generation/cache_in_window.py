@@ -74,9 +74,7 @@ def oracle(layers, windowed, heads, kv_heads, width, window, n, size):
 # %% wrong
 wrong = {
     "keys and values are kept, two vectors for each token": swap("2 * kv_heads", "kv_heads"),
-    "the cache has the heads of keys and values, which may be fewer than those of the queries": (
-        swap("2 * kv_heads", "2 * heads")
-    ),
+    "the cache has kv_heads heads, each width / heads wide": (swap("2 * kv_heads", "2 * heads")),
     "a text shorter than its window keeps n tokens, not a full window": (
         swap("min(n, window)", "window")
     ),

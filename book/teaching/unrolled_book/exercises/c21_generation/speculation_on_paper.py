@@ -53,6 +53,8 @@ def tests(rng):
     yield call(np.array([1.0, 0.0]), np.array([0.0, 1.0]), 4, hint="no guess is ever right")
     yield call(np.array([0.7, 0.3]), np.array([0.1, 0.9]), 0, hint="nothing is guessed ahead")
     yield call(np.array([1.0]), np.array([1.0]), 1, hint="a vocabulary of one")
+    p, q = np.array([0.5, 0.5, 0.0]), np.array([0.25, 0.75, 0.0])
+    yield call(p, q, 2, hint="a token of neither")
     for n in (5, 13):
         p, q = rng.dirichlet(np.full(n, 0.7), size=2)
         yield call(p, q, int(rng.integers(1, 6)), hint="at random")

@@ -44,7 +44,7 @@ $\lceil (T - 1)/(r - 1) \rceil$ layers. With a causal table nothing later is eve
 # %% use
 def use(answer, may_read, i, j):
     """The table crosses as a list."""
-    return int(answer(np.array(may_read, dtype=bool), i, j))
+    return answer(np.array(may_read, dtype=bool), i, j)
 
 
 def show(may_read, i, j):

@@ -9,7 +9,8 @@ another budget, as in the chapter:
 - put a straight line through $\ln$ of these sizes over $\ln$ of the budgets (least squares, each
   budget once), and read it at the budget `C`.
 
-The triples come in any order. Every parabola has a lowest point.
+The triples come in any order; one that stands twice counts twice. Every parabola has a
+lowest point.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
 r"""bf16 from float32's bits
 
 A bf16 number is the upper half of a float32 number. Write `round_to_bf16(x)` for a numpy array of
-finite float32 numbers: each entry rounded to the nearest bf16 number, as a float32 array of the
-same shape. If two are equally near, take the one whose last bit is 0. Do not use torch: numpy shows
+finite float32 numbers: each entry rounded to the nearest bf16 number, in an array of the same
+shape. If two are equally near, take the one whose last bit is 0. Do it without torch: numpy shows
 the bits as integers, `x.view(np.uint32)`, and back, `bits.view(np.float32)`.
 
 The numbers stay below bf16's largest, so nothing overflows. Do not change `x`.

@@ -59,7 +59,7 @@ def tests(rng):
     real = np.array([[True, True, True, False], [True, False, False, False]])
     for own in (1, 2):  # this process stands in the middle, then last
         yield call(
-            rng.exponential(2, size=(2, 4)), real, np.insert([9, 2], own, 4),
+            rng.exponential(2, size=(2, 4)), real, np.insert([9, 0], own, 4),
             hint=f"this process is number {own} of 0 to 2",
         )  # fmt: skip
     real = np.zeros((2, 3), dtype=bool)

@@ -3,7 +3,7 @@ r"""How hard a pair pulls
 Write `dpo_pull(log_q, log_p, beta)`: the gradient of DPO's loss of one pair with respect to the two
 log-probabilities $\ln \pi(y)$ and $\ln \pi(y')$. `log_q` and `log_p` are arrays $(2,)$ of
 $\ln \pi$ and $\ln \pi_0$, the preferred answer first, each a sum over the answer's tokens. Return
-an array $(2,)$. Log-probabilities may be as small as −1000, so take care that nothing overflows.
+an array $(2,)$. Log-probabilities may be as small as −1000: take care that no NaN appears.
 
 Then think: which pairs pull hardest, and what do the two entries add up to?
 """

@@ -45,6 +45,7 @@ def hidden(rng):
     yield call("a b c".split(), "c b a".split(), 2, hint="the same words in another order")
     yield call("a b c d".split(), "a b x c d".split(), 4, hint="broken by one word")
     yield call("ab c".split(), "a bc".split(), 2, hint="the same letters, other words")
+    yield call("be or not".split(), "maybe or nothing".split(), 2, hint="parts of words")
     for n in (1, 2, 3):
         test, training = ([*map(str, rng.integers(3, size=k))] for k in (12, 20))
         yield call(test, training, n, hint="drawn at random")

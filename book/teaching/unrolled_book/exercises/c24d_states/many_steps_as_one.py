@@ -49,7 +49,7 @@ def tests(rng):
                rng.normal(size=(4, 2)), hint="a keep of 0")  # fmt: skip
     yield call(np.full((400, 2), 0.01), rng.normal(size=(400, 2)), hint="a long text")
     for T, width in [(7, 3), (5, 5), (2, 1), (16, 2)]:
-        yield call(rng.random((T, width)), rng.normal(size=(T, width)))
+        yield call(*rng.normal(size=(2, T, width)))
 
 
 # %% oracle

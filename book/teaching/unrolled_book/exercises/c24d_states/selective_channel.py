@@ -54,6 +54,8 @@ def tests(rng):
                np.array([1.0, 2.0]), hint="no position")  # fmt: skip
     yield call(np.array([5.0]), np.array([0.0]), np.ones(3), np.ones((1, 3)), np.ones((1, 3)),
                rng.normal(size=3), hint="a step of 0 keeps the state")  # fmt: skip
+    yield call(rng.normal(size=8), np.full(8, 100.0), np.ones(2), *rng.normal(size=(2, 8, 2)),
+               np.ones(2), hint="large steps")  # fmt: skip
     for T, M in [(7, 3), (11, 5), (3, 1), (2, 2)]:
         x, step, decay = rng.normal(size=T), rng.random(T) + 0.1, rng.random(M) + 0.2
         yield call(x, step, decay, *rng.normal(size=(2, T, M)), rng.normal(size=M))

@@ -49,7 +49,9 @@ def tests(rng):
         starts = rng.random(T) < 0.4
         starts[0], starts[1] = True, False
         starts[3] = True
-        yield call(rng.random((T, width)) + 0.2, rng.normal(size=(T, width)), starts)
+        keep, add = rng.normal(size=(2, T, width))
+        keep[1] = 0
+        yield call(keep, add, starts)
 
 
 # %% oracle

@@ -137,9 +137,10 @@ class _Comparison:
         if (got.dtype.kind == "U") != (expected.dtype.kind == "U"):
             wanted = expected.dtype if self.reveal else _entries(expected)
             return f"{_where(at)}the entries are {got.dtype}, expected {wanted}"
-        if expected.dtype.kind in "iub" and got.dtype.kind in "fc":
-            wanted = "True or False" if expected.dtype.kind == "b" else "whole ones (integers)"
-            return f"{_where(at)}the numbers are {got.dtype}, expected {wanted}"
+        if got.size and got.dtype.kind != "b" and expected.dtype.kind == "b":
+            return f"{_where(at)}the numbers are {got.dtype}, expected True or False"
+        if got.size and got.dtype.kind in "fc" and expected.dtype.kind in "iu":
+            return f"{_where(at)}the numbers are {got.dtype}, expected whole ones (integers)"
         if expected.dtype.kind == "U":
             wrong = got != expected
             gap = wrong.astype(float)
@@ -185,6 +186,8 @@ class _Comparison:
             width = max(len(mine[0]), len("got"))
             pairs = zip(["got", *mine], ["expected", *right], strict=True)
             lines = [f"{a:<{width}}  {b}" for a, b in pairs]
+        if self.reveal and mine == right:  # alike in so many digits
+            return ""
         return "".join("\n" + line for line in lines if max(map(len, lines)) <= _WIDTH)
 
     def _sequences(self, got: Any, expected: list | tuple, at: str) -> str | None:
@@ -228,6 +231,8 @@ class _Comparison:
             slack = tol * min(1.0, 9 * abs(float(expected)))
         if np.isclose(size, float(expected), rtol=tol, atol=slack, equal_nan=True):
             return None
+        if self._tells and _is_float32(size) and isclose(size, expected, rel_tol=1e-5):
+            return f"{_where(at)}right to the digits of float32 only; compute in float64"
         if (self.by_hand or self.rounded) and _is_rounded(size, float(expected)):
             return None if self.rounded else f"{_where(at)}{self._too_coarse(shown, expected)}"
         if isinstance(number, float) and not isfinite(number):
@@ -274,7 +279,7 @@ def _array_of_numbers(value: list | tuple) -> Any:
         array = np.array(value)
     except (ValueError, OverflowError):  # rows of several lengths
         return value
-    return array if array.dtype.kind in "biufc" and array.size else value
+    return array if array.dtype.kind in "biufc" and (array.size or not value) else value
 
 
 def _rows(array: np.ndarray) -> list[str]:
@@ -306,6 +311,12 @@ def _as_float(number: float | Fraction) -> float:
         return float(number)
     except OverflowError:  # a whole number or a fraction beyond 1.8e308
         return np.inf if number > 0 else -np.inf
+
+
+def _is_float32(x: float) -> bool:
+    """Whether x was computed in float32, as its digits have it; six of them are any number's."""
+    with np.errstate(over="ignore"):
+        return float(np.float32(x)) == x != float(f"{x:.6g}")
 
 
 def _is_rounded(x: float, e: float) -> bool:
