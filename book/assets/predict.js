@@ -161,11 +161,15 @@ an open question. The page of progress shows and exports them, a course's teache
   function cells(box, table) {
     const found = new Map();
     const pressed = (one) => one.getAttribute("aria-pressed") === "true";
-    const unnamed = !table.querySelector("thead th, thead td")?.textContent.trim();
+    const heads = table.querySelectorAll("thead :is(th, td)"), names = {};
+    const unnamed = !heads[0]?.textContent.trim();
     [...table.tBodies[0].rows].forEach((row, i) => {
       [...row.cells].slice(unnamed ? 1 : 0).forEach((cell, j) => {
         const name = `row ${i + 1}, column ${j + 1}`;
-        const one = button("", `${name}: ${cell.textContent.trim() || "empty"}`);
+        const called = unnamed ? `${row.cells[0].textContent.trim()}, ${heads[j + 1]?.textContent.trim()}` : name;
+        const one = button("", `${called}: ${cell.textContent.trim() || "empty"}`);
+        one.dataset.cell = name;
+        names[name] = called;
         one.append(...cell.childNodes);
         one.setAttribute("aria-pressed", "false");
         one.onclick = () => one.setAttribute("aria-pressed", String(!pressed(one)));
@@ -174,6 +178,12 @@ an open question. The page of progress shows and exports them, a course's teache
         found.set(name, one);
       });
     });
+    for (const told of box.querySelectorAll("details :is(strong, em)")) {
+      const when = told.textContent;
+      if (!when.startsWith("row ")) continue;
+      told.dataset.when = when;
+      told.textContent = when.replace(/row \d+, column \d+/g, (name) => names[name]);
+    }
     return {
       read: () => [...found].filter(([, one]) => pressed(one)).map(([name]) => name).join("; "),
       show: (given) => found.forEach((one, name) => one.setAttribute("aria-pressed", String(given.split("; ").includes(name)))),
@@ -228,7 +238,7 @@ an open question. The page of progress shows and exports them, a course's teache
       if (!done) return;
       const item = right ? null : [...fold.querySelectorAll("li")].find((li) => {
         const when = li.querySelector("em");
-        return when && isAbout(kind, when.textContent.replace(/\.$/, ""), given);
+        return when && isAbout(kind, (when.dataset.when ?? when.textContent).replace(/\.$/, ""), given);
       });
       item?.classList.add("u-yours");
       const verdict = right ? "✓ Right. " : item ? "✗ Not so; your answer is marked below. " : "✗ Not so. ";

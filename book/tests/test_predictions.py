@@ -28,12 +28,12 @@ ANSWER = """given => Object.entries(given).map(([name, answers]) => {
       list.append([...list.children].find(e => e.innerText.trim().startsWith(`${letter}.`)
         || e.querySelector("strong").innerText === `${letter}.`));
     else if (box.dataset.kind === "cells") for (const cell of answer.split("; "))
-      box.querySelector(`[aria-label^="${cell}:"]`).click();
+      box.querySelector(`[data-cell="${cell}"]`).click();
     else if (box.dataset.kind === "places") for (const letter of answer.match(/\\b[a-z]\\b/g))
       place(box, letter).onclick();
     else input.value = answer;
     go.click();
-    const said = [box.dataset.state, box.querySelector(".u-yours em")?.textContent ?? null];
+    const said = [box.dataset.state, (e => e?.dataset.when ?? e?.textContent ?? null)(box.querySelector(".u-yours em"))];
     const kept = JSON.parse(localStorage["unrolled-predictions"]).predictions[name];
     anew.click();
     return [...said, kept.given, kept.right, box.dataset.state];
@@ -105,7 +105,7 @@ def test_a_prediction_is_answered_by_keyboard(kind, open_page):
         page.keyboard.press("Enter")
     elif kind == "cells":
         for cell in re.findall(r"row \d+, column \d+", one.right):
-            box.locator(f'[aria-label^="{cell}:"]').press("Space")
+            box.locator(f'[data-cell="{cell}"]').press("Space")
         go.press("Enter")
     elif kind == "places":
         assert "in the drawing above" in box.locator(".u-verdict").inner_text()
