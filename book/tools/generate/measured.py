@@ -85,7 +85,7 @@ def words_read() -> str:
         name,
         "How many words should a feed-forward network read?",
         "[Chapter 8](../chapters/08_neural_lm.ipynb)'s network on words, each window at a rate "
-        "of its own. Test perplexity, beside a count that reads as many words.",
+        "from short searches. Test perplexity, beside a count that reads as many words.",
         shown,
         "The count gains nothing from a third word on, the network from each word up to the fifth. "
         "Twice the steps draw level with the count where both read one word, and gain more than "
@@ -320,7 +320,7 @@ def choices_of_the_law() -> str:
         [{"budgets and models": k, "exponent": v} for k, v in rows.items()],
         "Which of them are fitted can move it by a tenth. Without its narrowest model the largest "
         "budget has no valley left. And the rates? At the best widths of the three smaller "
-        "budgets, half or twice the rate gains 0.03 bits at most, one seed each; as much at one "
+        "budgets, half or twice the rate gains less than 0.04 bits, one seed each; 0.03 at one "
         "width of the largest moves the exponent by 0.02.",
     )
 
@@ -353,8 +353,7 @@ def seconds() -> str:
         "core, three runs, lengths of 512 to 4,096 and widths of 64 to 512.",
         rows,
         "In the length they agree but for attention, whose seconds grow faster than the square. In "
-        "the width a recurrence costs far less than its operations say: at these sizes twice the "
-        "width takes less than twice the time.",
+        "the width a recurrence costs far less than its operations say: its exponent is below 1.",
     )
 
 
@@ -388,8 +387,8 @@ def ladder() -> str:
             | {f"{share:.0%}": f"{bits[model, share].mean():.2f}" for share in shares}
             for model, name in order.items()
         ],
-        "The Transformer begins last. From a quarter of the steps on the order is that of the end. "
-        "Both hold at each seed.",
+        "The Transformer begins last. At a quarter, half and three quarters of the steps the order "
+        "is that of the end. Both hold at each seed.",
     )
 
 

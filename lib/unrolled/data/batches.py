@@ -117,6 +117,8 @@ def targets_at_end(mask: NDArray[np.bool_], labels: ArrayLike) -> Ids:
         got = f"{mask.dtype} {mask.shape} and {labels.shape}"
         raise ValueError(f"expected a boolean mask (B, T) and labels (B,), got {got}")
     lengths = mask.sum(axis=1)
+    if (mask[:, 1:] & ~mask[:, :-1]).any():
+        raise ValueError("each row of mask must be True up to a sequence's end, False after it")
     if not lengths.all():
         raise ValueError(f"sequence {int(lengths.argmin())} is empty: it has no last token")
     targets = np.full(mask.shape, IGNORE, dtype=np.int64)

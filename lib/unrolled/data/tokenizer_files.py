@@ -51,11 +51,14 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
         content = json.loads(Path(path).read_text("utf8"))
     except ValueError as error:
         raise ValueError(f"{path} is damaged or no JSON file: {error}") from error
-    if isinstance(content, dict) and content.get("format") == FORMAT:
-        return KINDS[content["kind"]](content["vocab"], **content["options"])
-    if not isinstance(content, dict) or "model" not in content:
-        raise ValueError(f"{path} is no tokeniser: it says neither {FORMAT!r} nor has a model")
-    return load_json(path)
+    try:
+        if isinstance(content, dict) and content.get("format") == FORMAT:
+            return KINDS[content["kind"]](content["vocab"], **content["options"])
+        if isinstance(content, dict) and "model" in content:
+            return load_json(path)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} is no tokeniser: something is missing, {error!r}") from error
+    raise ValueError(f"{path} is no tokeniser: it says neither {FORMAT!r} nor has a model")
 
 
 @checked
@@ -142,8 +145,9 @@ def load_json(path: str | Path) -> BPETokenizer:
     unread |= {name: content.get(name) for name in ("normalizer", "truncation", "padding")}
     for added in content["added_tokens"]:
         unread |= {f"{name} of {added['content']}": added[name] for name in _UNREAD_OF_ADDED}
-    if model["type"] != "BPE":
-        unread["model"] = model["type"]
+    kind = model.get("type", "BPE" if "merges" in model else "of no type")  # GPT-2's own has none
+    if kind != "BPE":
+        unread["model"] = kind
     if not cutter or cutter["type"] != "ByteLevel" or cutter["add_prefix_space"]:
         unread["pre_tokenizer"] = cutter or "null"
     if after and after["type"] != "ByteLevel" and not _adds_nothing(after):

@@ -73,7 +73,7 @@ def attend(
     added = causal_mask(T, S, device=q.device) if mask.causal else mask.added
     if added is not None:
         masked = added.dtype == torch.bool
-        scores = scores.masked_fill(~added, -math.inf) if masked else scores + added
+        scores = scores.masked_fill(~added, -math.inf) if masked else scores + added.to(q.dtype)
     weights = scores.softmax(-1)
     if mask.alive is not None:
         weights = weights * mask.alive

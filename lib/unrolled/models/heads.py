@@ -53,8 +53,8 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         self.n_heads = whole("n_heads", n_heads)
         self.n_kv_heads = whole("n_kv_heads", n_heads if n_kv_heads is None else n_kv_heads)
-        d_source = whole("d_source", d_model if d_source is None else d_source)
-        if head_dim is None and whole("d_model", d_model) % n_heads:
+        d_source = whole("d_source", whole("d_model", d_model) if d_source is None else d_source)
+        if whole("d_model", d_model) % n_heads and head_dim is None:
             raise ValueError(f"n_heads={n_heads} does not divide d_model={d_model}")
         if n_heads % self.n_kv_heads:
             raise ValueError(f"n_kv_heads={n_kv_heads} does not divide n_heads={n_heads}")
@@ -99,6 +99,8 @@ class MultiHeadAttention(nn.Module):
             raise ValueError("positions turn queries and keys by `rotary`; this attention has none")
         instance("cache", cache, LayerCache, NoneType), flag("return_weights", return_weights)
         is_cross = source is not None
+        if is_cross and self.rotary is not None:
+            raise ValueError("rotary turns within one sequence: with a source make it without")
         source = source if is_cross else x
         self._check(x, source, mask)
         x = cast_for_products(x)  # once, not for each of q, k and v
@@ -110,7 +112,7 @@ class MultiHeadAttention(nn.Module):
             k = self._split(self.k_proj(source), self.n_kv_heads)  # (B, G, S, K)
             v = self._split(self.v_proj(source), self.n_kv_heads)
             if self.rotary is not None:
-                if isinstance(mask, Reach):
+                if positions is None and isinstance(mask, Reach):
                     positions = mask.positions
                 if positions is None and cache is not None:
                     positions = torch.arange(x.shape[1], device=x.device) + cache.length

@@ -118,6 +118,14 @@ class KVCache:
         self.source, self.source_mask = source, source_mask
         self.cross = [LayerCache() for _ in self.cross]
 
+    def check(self, rows: int, n_layers: int) -> None:
+        """ValueError for another number of layers, or another batch than the one read so far."""
+        if len(self.layers) != n_layers:
+            raise ValueError(f"the cache has {len(self.layers)} layers, the model {n_layers}")
+        if self.length and len(keys := self.layers[0].keys) != rows:
+            (held, G) = keys.shape[:2]
+            raise ValueError(f"the cache holds (B, G) = {(held, G)}, got {(rows, G)}")
+
     def extend_mask(self, mask: Tensor | None, x: Tensor) -> Tensor | None:
         """The mask (B, length + T) with that of T new positions, x (B, T, D); None: all tokens."""
         if mask is not None or self.mask is not None:

@@ -125,13 +125,17 @@ def cast_for_products(x: Tensor) -> Tensor:
 def recording(model: nn.Module, kind: type[nn.Module]) -> Iterator[list[Any]]:
     """Collects in a list what the model's modules of a kind compute while the block runs.
 
-    The list stands as `recorded` in each, None afterwards; a module appends to what is not None.
+    The list stands as `recorded` in each, and afterwards what stood there before, which then gets
+    the block's records, too; a module appends to what is not None.
     """
     records, modules = [], [m for m in model.modules() if isinstance(m, kind)]
+    outer = [module.recorded for module in modules]
     for module in modules:
         module.recorded = records
     try:
         yield records
     finally:
-        for module in modules:
-            module.recorded = None
+        for module, before in zip(modules, outer, strict=True):
+            module.recorded = before
+        for before in {id(x): x for x in outer if x is not None}.values():
+            before.extend(records)

@@ -88,6 +88,8 @@ def add_lora(
     Raises ValueError for a pattern that matches no linear map, for a model that has adapters, for
     a map whose matrix another module uses too, and as `LoRALinear` does.
     """
+    if isinstance(model, nn.Linear):
+        raise ValueError("the model is itself one linear map: put it into nn.Sequential")
     patterns = [names] if isinstance(names, str) else list(names)
     if not patterns:
         raise ValueError("names must hold a name or more, got none")
@@ -128,7 +130,8 @@ def adapters(model: nn.Module) -> Iterator[tuple[str, LoRALinear]]:
 def merge(model: nn.Module) -> None:
     """Add every adapter to the matrix beneath it, so that a forward pass costs what it did before.
 
-    What is merged stays. Raises ValueError, before any change, for a matrix in four bits: rounding
+    What is merged stays. A state dict does not tell that it is: `remove_lora` before it is saved.
+    Raises ValueError, before any change, for a matrix in four bits: rounding
     the sum again would lose most of a small update.
     """
     for name, layer in adapters(model):

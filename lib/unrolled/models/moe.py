@@ -133,6 +133,10 @@ def balance_loss(
         got = f"{tuple(probs.shape)} and {tuple(experts.shape)}"
         raise ValueError(f"expected probs (N, E) and experts (N, k), got {got}")
     if mask is not None:
+        if mask.shape != probs.shape[:1] or not mask.any():
+            raise ValueError(
+                f"mask must be ({len(probs)},), not all False, got {tuple(mask.shape)}"
+            )
         probs, experts = probs[mask], experts[mask]
     N, E = probs.shape
     shares = F.one_hot(experts.flatten(), E).sum(0).to(probs.dtype) / N

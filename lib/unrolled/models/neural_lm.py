@@ -55,6 +55,11 @@ class NeuralLMCache:
         """An independent continuation; it shares the tensor, which nothing ever overwrites."""
         return NeuralLMCache(self.tokens, self.length)
 
+    def select(self, rows: Tensor) -> None:
+        """Go on with these rows of the batch, int64 (B',), in this order; one may come twice."""
+        if self.tokens is not None:
+            self.tokens = self.tokens.index_select(0, rows)
+
     def detach(self) -> None:
         """Nothing to cut: tokens have no gradient."""
 
@@ -74,6 +79,8 @@ class NeuralLM(nn.Module):
 
     Source: Bengio et al. (2003), equation 1.
     """
+
+    context_length = None  # of a text that it reads: any; the configuration's is of one prediction
 
     @checked
     def __init__(self, config: NeuralLMConfig):

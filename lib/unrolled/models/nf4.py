@@ -135,4 +135,5 @@ class QuantisedLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(…, in_features) → (…, out_features), in the dtype of x."""
-        return F.linear(x, self.weight.to(x.dtype), self.bias)
+        bias = None if self.bias is None else self.bias.to(x.dtype)
+        return F.linear(x, self.weight.to(x.dtype), bias)

@@ -170,6 +170,11 @@ class Rotary(nn.Module):
         if x.ndim < 2 or x.shape[-1] != self.head_dim or beyond:
             limit = f"(…, T, {self.head_dim}) with T ≤ {self.context_length}"
             raise ValueError(f"expected {limit}, got {tuple(x.shape)}")
+        if positions is not None and tuple(positions.shape) not in ((T,), (*x.shape[:-3], T)):
+            shape = tuple(positions.shape)
+            raise ValueError(
+                f"positions must be ({T},) or (B, {T}) for x (B, H, T, K), got {shape}"
+            )
         cos, sin = (
             (table[:T] if positions is None else F.embedding(positions, table)).to(x.dtype)
             for table in (self.cos, self.sin)

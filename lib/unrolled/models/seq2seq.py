@@ -42,6 +42,7 @@ class MemoryAttention(nn.Module):
         """
         super().__init__()
         Q, M = whole("query_size", query_size), whole("memory_size", memory_size)
+        self.sizes = Q, M
         self.score, additive = one_of("score", score, SCORES), score == "additive"
         if score == "dot" and Q != M:
             raise ValueError(f"a dot product needs one size, got query {Q} and memory {M}")
@@ -79,6 +80,11 @@ class MemoryAttention(nn.Module):
         if query.ndim != 3 or memory.ndim != 3 or len(query) != len(memory):
             shapes = f"{tuple(query.shape)} and {tuple(memory.shape)}"
             raise ValueError(f"expected query (B, T, Q) and memory (B, S, M), got {shapes}")
+        if (query.shape[2], memory.shape[2]) != self.sizes:
+            expected = "query (B, T, {}) and memory (B, S, {})".format(*self.sizes)
+            raise ValueError(
+                f"expected {expected}, got {tuple(query.shape)}, {tuple(memory.shape)}"
+            )
         scores = self.scores(query, self.key(memory) if keys is None else keys)
         weights = _softmax(scores, mask)
         return weights @ memory, weights
@@ -186,10 +192,9 @@ class Seq2Seq(nn.Module):
             first call, and later calls use what the cache keeps of it.
         return_weights: return (logits, weights (B, T, S)); ValueError without attention.
         """
-        flag("return_weights", return_weights)
-        x, weights = self._decode(source, target, source_mask, cache)
-        if return_weights and weights is None:
+        if flag("return_weights", return_weights) and self.attention is None:
             raise ValueError("there are no weights: the model has no attention")
+        x, weights = self._decode(source, target, source_mask, cache)
         return (self.logits(x), weights) if return_weights else self.logits(x)
 
     def hidden(self, source, target, source_mask=None, *, cache=None) -> Tensor:

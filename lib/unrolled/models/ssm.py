@@ -159,9 +159,14 @@ class Mamba(nn.Module):
         """
         check_floats(x=x)
         instance("state", state, SelectiveState, NoneType)
-        if x.ndim != 3 or x.shape[2] != self.in_proj.in_features:
-            raise ValueError(f"expected x (B, T, {self.in_proj.in_features}), got {tuple(x.shape)}")
-        state = self.new_state(x) if state is None else state
+        D = self.in_proj.in_features
+        if x.ndim != 3 or x.shape[2] != D or not x.shape[1]:
+            raise ValueError(f"expected x (B, T, {D}), got {tuple(x.shape)}: T must be at least 1")
+        begin = self.new_state(x)
+        state = begin if state is None else state
+        shapes = [tuple(map(tuple, (s.recent.shape, s.hidden.shape))) for s in (begin, state)]
+        if shapes[0] != shapes[1]:
+            raise ValueError(f"the state must be of shapes {shapes[0]}, got {shapes[1]}")
         u, gate = self.in_proj(x).chunk(2, -1)  # (B, T, F)
         u = torch.cat([state.recent, u.transpose(1, 2)], 2)  # (B, F, width − 1 + T)
         recent = u[:, :, u.shape[2] - state.recent.shape[2] :]

@@ -46,6 +46,15 @@ class Stack(nn.Module):
             slopes = alibi_slopes(config.n_heads)[:, None, None]  # (H, 1, 1)
             self.register_buffer("slopes", slopes, persistent=False)
 
+    def _apply(self, fn, recurse=True):
+        """To another device or dtype; slopes are made anew, since no state dict holds them."""
+        super()._apply(fn, recurse)
+        if self.config.position == "alibi":
+            with torch.device("cpu"):
+                slopes = alibi_slopes(self.config.n_heads)[:, None, None]
+            self.slopes = slopes.to(self.slopes)
+        return self
+
     def forward(
         self,
         x: Tensor,
@@ -63,7 +72,8 @@ class Stack(nn.Module):
         has and for another shape of a mask.
         """
         check_floats(x=x)
-        instance("cache", cache, KVCache, NoneType)
+        if instance("cache", cache, KVCache, NoneType) is not None:
+            cache.check(len(x), len(self.blocks))
         reach, queries = self._reach(x, mask, positions, cache)
         if self.config.position == "learned":
             x = x + self.position(queries)
@@ -91,6 +101,8 @@ class Stack(nn.Module):
         tokens, mask = _split(mask, x)  # (B, T), and four axes
         if cache is not None:
             cache.crop(start)  # a read that was interrupted has left some layers longer
+            if tokens is not None:
+                padding_mask(tokens)  # what it refuses, the cache must not keep
             tokens = cache.extend_mask(tokens, x)  # (B, S)
         mask = mask if tokens is None else combine(mask, padding_mask(tokens))
         queries, keys = self._positions(x, tokens, positions, cache)
@@ -226,6 +238,9 @@ class Encoder(Embedded):
         if n_types := self.config.n_token_types:
             types = torch.zeros_like(tokens) if token_types is None else token_types
             check_ids("token_types", types, n_types, 2)
+            if types.shape != tokens.shape:
+                shapes = f"{tuple(tokens.shape)}, got {tuple(types.shape)}"
+                raise ValueError(f"token_types must have the tokens' shape {shapes}")
             x = x + self.token_types(types)
         elif token_types is not None:
             raise ValueError("token_types given, but the configuration has n_token_types=0")

@@ -37,7 +37,7 @@ BINS = (0, 1, 4, 31)  # the least count of each: never, 1–3, 4–30, more than
 SHARES = tuple(k / 20 for k in range(1, 20))  # of the network in a mixture, to choose from
 NETS = {
     "net": Net(context_length=CONTEXT),
-    "short": Net(context_length=CONTEXT, n_steps=1000),  # the net, stopped early
+    "short": Net(context_length=CONTEXT, n_steps=1000),  # a training of its own, as long as this
     "frozen": Net(context_length=CONTEXT, learn_table=False),
 }
 
