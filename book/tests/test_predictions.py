@@ -33,7 +33,8 @@ ANSWER = """given => Object.entries(given).map(([name, answers]) => {
       place(box, letter).onclick();
     else input.value = answer;
     go.click();
-    const said = [box.dataset.state, (e => e?.dataset.when ?? e?.textContent ?? null)(box.querySelector(".u-yours em"))];
+    const yours = box.querySelector(".u-yours em");
+    const said = [box.dataset.state, yours?.dataset.when ?? yours?.textContent ?? null];
     const kept = JSON.parse(localStorage["unrolled-predictions"]).predictions[name];
     anew.click();
     return [...said, kept.given, kept.right, box.dataset.state];

@@ -1,6 +1,7 @@
 """Unusual calls that are allowed, and unusual calls that are refused before anything is lost."""
 
 import copy
+import io
 import json
 
 import numpy as np
@@ -10,7 +11,11 @@ from torch import nn
 from unrolled.data.batches import targets_at_end
 from unrolled.data.bpe import BPETokenizer
 from unrolled.data.tokenizer_files import load_json, load_tokenizer, save_json
+from unrolled.generation.generate import generate
+from unrolled.generation.samplers import Sampling, suppress
+from unrolled.models import autograd as engine
 from unrolled.models.attention import attend
+from unrolled.models.gradcheck import gradcheck
 from unrolled.models.heads import MultiHeadAttention, attention_weights
 from unrolled.models.kv_cache import LayerCache
 from unrolled.models.lora import add_lora
@@ -23,7 +28,11 @@ from unrolled.models.seq2seq import MemoryAttention
 from unrolled.models.ssm import Mamba
 from unrolled.models.transformer import TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
+from unrolled.training.checkpoint import load_model, save, save_model
 from unrolled.training.evaluate import evaluate
+from unrolled.training.fit import FitConfig, fit
+from unrolled.training.losses import IGNORE
+from unrolled.training.preference import answer_batch
 
 TOKENS = torch.arange(8).reshape(2, 4)
 ONE, TWO = torch.randn(2, 1, 4), torch.full((2, 2), 0.5)  # for the calls that are refused
@@ -130,6 +139,55 @@ def test_a_tokeniser_s_file_may_leave_out_its_kind_and_says_what_else_is_missing
         load_tokenizer(path)
 
 
+def test_a_negative_axis_of_a_transposition_has_its_gradient():
+    x = engine.Tensor(np.arange(8.0).reshape(2, 2, 2))
+    factor = np.arange(8.0).reshape(2, 2, 2) ** 2
+    (x.transpose(0, -1, -2) * engine.Tensor(factor)).sum().backward()
+    assert (x.grad == factor.transpose(0, 2, 1)).all()
+
+
+def test_no_gradient_agrees_where_the_function_is_infinite():
+    with np.errstate(all="ignore"):
+        assert not gradcheck(lambda x: (1 / x**2).sum(), np.zeros(1), np.array([123.0])).agrees
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_prompts_of_unsigned_ids_are_left_out_of_the_loss(dtype):
+    _, targets = answer_batch([np.array([1, 2], dtype)], [np.array([3], dtype)])
+    assert targets.tolist() == [[IGNORE, 3]]
+
+
+def test_a_model_with_numpy_s_numbers_or_in_float64_comes_back_as_it_was(tmp_path):
+    model, path = small(d_model=np.int64(8)).double(), tmp_path / "model.pt"
+    save_model(model, path)
+    assert torch.equal(load_model(path)(TOKENS), model(TOKENS))
+    add_lora(model, "*q_proj")
+    with pytest.raises(TypeError, match="other parts than its configuration says"):
+        save_model(model, path)
+    settings = FitConfig(n_steps=np.int64(1), lr=np.float64(1e-3), seed=np.int64(1))
+    fit(small(), [(TOKENS, TOKENS)], settings, checkpoint=tmp_path / "c.pt")
+    assert (tmp_path / "c.pt").exists()
+
+
+def test_an_open_file_is_checked_before_it_is_written():
+    file = io.BytesIO()
+    with pytest.raises(TypeError, match="a checkpoint holds numbers"):
+        save(file, {"rng": np.random.default_rng(0)})
+    assert not file.getvalue()
+
+
+def test_rows_that_are_still_read_block_no_draw():
+    model = NeuralLM(NeuralLMConfig(vocab_size=3, embedding_dim=2, hidden_size=2, context_length=2))
+    for p in model.parameters():
+        nn.init.zeros_(p)
+    given = {"temperature": 0, "no_repeat_ngram_size": 1, "cache": False}
+    assert generate(model, torch.tensor([[0]]), 2, stop=2, min_new_tokens=1, **given).tolist() == [
+        [0, 1, 2]
+    ]
+    cold = Sampling(temperature=1e-50).probs(torch.tensor([0.0, 1.0]))
+    assert cold.tolist() == [0, 1]
+
+
 @pytest.mark.parametrize(
     ("call", "says"),
     [
@@ -140,6 +198,7 @@ def test_a_tokeniser_s_file_may_leave_out_its_kind_and_says_what_else_is_missing
         (lambda: Mamba(4)(ONE, Mamba(4, conv_width=7).new_state(ONE)), "the state must be of"),
         (lambda: balance_loss(TWO, TWO[:, :1].long(), mask=NONE), "not all False"),
         (lambda: MemoryAttention(4, 4)(ONE[:, :, :3], ONE), "expected query"),
+        (lambda: suppress(torch.zeros(1, 3), [-1]), "each suppressed id"),
         (lambda: MultiHeadAttention(0, 2, head_dim=2, d_source=4), "d_model"),
     ],
 )  # fmt: skip

@@ -149,7 +149,7 @@ def as_ids(
     ids: ArrayLike, low: int, high: int, what: str, ndim: int | None = None
 ) -> NDArray[np.int64]:
     """ids as int64; ValueError unless all are integers in low … high − 1, with ndim axes."""
-    ids = np.asarray(ids)
+    ids = np.asarray(ids.cpu() if hasattr(ids, "cpu") else ids)  # what a GPU gave
     other_shape = ndim is not None and ids.ndim != ndim
     if other_shape or (ids.size and ids.dtype.kind not in "iu"):
         kind = "integers" if ndim is None else f"integers with ndim={ndim}"

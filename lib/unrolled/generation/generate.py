@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from unrolled.generation.reader import Reader, check_prompts, check_stops, stop_ids
-from unrolled.generation.samplers import Sampling, suppress
+from unrolled.generation.samplers import Sampling, _left, _without
 from unrolled.training.evaluate import in_mode
 from unrolled.validate import checked, whole
 
@@ -142,12 +142,12 @@ class _Text:
         check_stops(self.stop_ids, logits.shape[1])
         n, tokens = self.n_read, self.tokens
         is_new = torch.arange(n, device=tokens.device) >= self.lengths[:, None]
-        logits = sampling.penalise(logits, self.read, is_new)
-        if self.min_new and self.stop_ids:
-            early = n < self.lengths + self.min_new
-            logits = torch.where(early[:, None], suppress(logits, self.stop_ids), logits)
-        drawn = sampling.draw(logits, rng)
         written = ~self.done & (n >= self.lengths)
+        logits = sampling.penalise(logits, self.read, is_new, written)
+        if self.min_new and self.stop_ids:
+            early = written & (n < self.lengths + self.min_new)
+            logits = _left(torch.where(early[:, None], _without(logits, self.stop_ids), logits))
+        drawn = sampling.draw(logits, rng)
         drawn = torch.where(self.done, tokens[:, n - 1], drawn)
         tokens[:, n] = torch.where(n < self.lengths, tokens[:, n], drawn)
         self.n_read = n + 1

@@ -42,11 +42,15 @@ class Sampling:
             if (value := getattr(self, f.name)) is not None or f.default is not None:
                 _CHECKS.get(f.name, real)(f.name, value)
 
-    def penalise(self, logits: Tensor, tokens: Tensor, is_new: Tensor) -> Tensor:
+    def penalise(
+        self, logits: Tensor, tokens: Tensor, is_new: Tensor, draws: Tensor | None = None
+    ) -> Tensor:
         """Logits (B, V) after the penalties for tokens (B, T), of which is_new (B, T) are ours.
 
-        ValueError for a suppressed id outside the vocabulary, and where no token is left.
+        Rows for which draws (B,) is False stay as they are. ValueError for a suppressed id outside
+        the vocabulary, and where no token is left.
         """
+        given = logits
         if self.repetition_penalty != 1:
             seen = token_counts(tokens, logits.shape[-1]) > 0
             logits = penalise_repetition(logits, seen, self.repetition_penalty)
@@ -56,8 +60,10 @@ class Sampling:
                 logits, counts, presence=self.presence_penalty, frequency=self.frequency_penalty
             )
         if self.no_repeat_ngram_size:
-            logits = no_repeat_ngram_filter(logits, tokens, self.no_repeat_ngram_size)
-        return suppress(logits, self.suppress_tokens)
+            logits = _no_repeat(logits, tokens, self.no_repeat_ngram_size)
+        logits = _without(logits, self.suppress_tokens)
+        logits = logits if draws is None else torch.where(draws[:, None], logits, given)
+        return _left(logits) if self.no_repeat_ngram_size or self.suppress_tokens else logits
 
     def probs(self, logits: Tensor) -> Tensor:
         """The probabilities (…, V) from which a token is drawn, all but the penalties applied."""
@@ -84,7 +90,8 @@ def divide_by_temperature(logits: Tensor, temperature: float) -> Tensor:
     """(logits − the largest) / temperature, which no small temperature makes overflow."""
     check_floats(logits=logits)
     temperature = real("temperature", temperature, above=0)
-    return (logits - logits.amax(-1, keepdim=True)) / temperature
+    smallest = torch.finfo(torch.promote_types(logits.dtype, torch.float32)).tiny  # else 0 / 0
+    return (logits - logits.amax(-1, keepdim=True)) / max(temperature, smallest)
 
 
 def top_k_filter(logits: Tensor, top_k: int) -> Tensor:
@@ -175,25 +182,35 @@ def no_repeat_ngram_filter(logits: Tensor, tokens: Tensor, size: int) -> Tensor:
     """logits (B, V) with −∞ for each token after which the last `size` tokens of a text would stand
     in its tokens (B, T) a second time. Source: Paulus, Xiong & Socher (2018).
     """
+    return _left(_no_repeat(logits, tokens, size))
+
+
+def _no_repeat(logits: Tensor, tokens: Tensor, size: int) -> Tensor:
     check_floats(logits=logits), check_ids("tokens", tokens, logits.shape[-1], 2)
     if tokens.shape[1] < whole("size", size):
         return logits
     ngrams, n_last = tokens.unfold(1, size, 1), tokens.shape[1] - size + 1
     again = (ngrams[..., :-1] == tokens[:, None, n_last:]).all(-1)  # (B, T − size + 1)
     repeats = token_counts(ngrams[..., -1], logits.shape[-1], again) > 0
-    return _left(logits.masked_fill(repeats, -torch.inf))
+    return logits.masked_fill(repeats, -torch.inf)
 
 
 @checked
 def suppress(logits: Tensor, ids: Collection[int]) -> Tensor:
     """logits (…, V) with −∞ for these ids. ValueError for others' ids, or where nothing is left."""
+    return _left(_without(logits, ids)) if ids else _without(logits, ids)
+
+
+def _without(logits: Tensor, ids: Collection[int]) -> Tensor:
+    """`suppress`, but a row may have nothing left."""
     check_floats(logits=logits)
     if not ids:
         return logits
+    ids = [whole("each suppressed id", i, 0) for i in ids]
     if max(ids) >= logits.shape[-1]:
         raise ValueError(f"suppressed ids must be below {logits.shape[-1]}, got {sorted(ids)}")
     gone = torch.tensor(sorted(ids), device=logits.device)
-    return _left(logits.index_fill(-1, gone, -torch.inf))
+    return logits.index_fill(-1, gone, -torch.inf)
 
 
 def token_counts(tokens: Tensor, vocab_size: int, mask: Tensor | None = None) -> Tensor:

@@ -173,8 +173,9 @@ def exact_mode(
     if len(check_prompts(prompt)) != 1:
         raise ValueError(f"prompt must be one, (1, T), got {tuple(prompt.shape)}")
     T, stops, max_reads = prompt.shape[1], stop_ids(stop), whole("max_reads", max_reads)
+    whole("n_new", n_new)
     reader = Reader(model, cache=cache, source=source, source_mask=source_mask)
-    if reader.limit is not None and T + whole("n_new", n_new) - 1 > reader.limit:
+    if reader.limit is not None and T + n_new - 1 > reader.limit:
         raise ValueError(f"{T} + {n_new} tokens do not fit into the context of {reader.limit}")
     beginnings, best = [(0.0, ())], math.inf  # nats and new tokens; nats of the best whole text
     with in_mode(model, training=False), torch.inference_mode():

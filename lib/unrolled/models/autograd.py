@@ -130,7 +130,8 @@ def reshape(a: Tensor, *shape: int | tuple[int, ...]) -> Tensor:
 def transpose(a: Tensor, *axes: int) -> Tensor:
     """The axes of a in another order; without one, in reverse."""
     axes = axes or tuple(reversed(range(len(a.shape))))
-    return Tensor(a.value.transpose(axes), (a,), lambda g: (g.transpose(np.argsort(axes)),))
+    back = np.argsort([i % len(axes) for i in axes])  # −1 is the last axis
+    return Tensor(a.value.transpose(axes), (a,), lambda g: (g.transpose(back),))
 
 
 def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:

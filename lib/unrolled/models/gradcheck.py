@@ -91,7 +91,7 @@ def gradcheck(
     with np.errstate(invalid="ignore"):  # inf − inf and NaN count as the worst of all, below
         allowed = tolerance * np.maximum(np.abs(grad), np.abs(numerical)) + noise
         badness = np.abs(grad - numerical) / allowed
-    badness = np.where(np.isnan(badness), np.inf, badness)
+    badness = np.where(np.isnan(badness) | ~np.isfinite(noise), np.inf, badness)
     index = tuple(int(i) for i in np.unravel_index(badness.argmax(), badness.shape))
     agrees = bool(badness[index] <= 1)
     return Report(agrees, index, float(grad[index]), float(numerical[index]), numerical)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import time
 import zipfile
@@ -10,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -19,7 +21,7 @@ from unrolled.models.recurrent_lm import RecurrentLM
 from unrolled.models.transformer import Encoder, TransformerLM
 from unrolled.models.transformer_config import TransformerConfig
 from unrolled.training import _runtime
-from unrolled.training.settings import History, to_jsonable
+from unrolled.training.settings import History
 from unrolled.validate import checked
 
 if TYPE_CHECKING:
@@ -40,9 +42,13 @@ def save(to: str | Path | BinaryIO, contents: dict, *, config: dict | None = Non
     processes must not save to one path. Raises OSError naming the file if it cannot be written, and
     TypeError for a value that could not be loaded again without running code.
     """
-    everything = {"format": FORMAT, "config": config or {}, "contents": contents}
+    everything = _plain({"format": FORMAT, "config": config or {}, "contents": contents})
     if hasattr(to, "write"):
-        torch.save(everything, to)
+        with io.BytesIO() as file:
+            torch.save(everything, file)
+            file.seek(0)
+            _check_safe(file)
+            to.write(file.getbuffer())
         return
     path = Path(to)
     temporary = path.with_name(f".{path.name}.tmp")  # the same folder: a rename there is atomic
@@ -52,11 +58,7 @@ def save(to: str | Path | BinaryIO, contents: dict, *, config: dict | None = Non
             torch.save(everything, file)
             file.flush()
             os.fsync(file.fileno())
-        if unsafe := torch.serialization.get_unsafe_globals_in_checkpoint(temporary):
-            raise TypeError(
-                "a checkpoint holds numbers, strings, tensors, and tuples, lists and dicts of "
-                f"them, got {', '.join(sorted(unsafe))}"
-            )
+        _check_safe(temporary)
         os.replace(temporary, path)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
@@ -72,6 +74,23 @@ def save(to: str | Path | BinaryIO, contents: dict, *, config: dict | None = Non
             os.fsync(folder)  # the rename survives a power cut
         finally:
             os.close(folder)
+
+
+def _plain(tree: object) -> object:
+    """The tree of tuples, lists and dicts with numpy's numbers as Python's."""
+    if isinstance(tree, np.generic):
+        return tree.item()
+    if type(tree) in (tuple, list):
+        return type(tree)(map(_plain, tree))
+    return {_plain(k): _plain(x) for k, x in tree.items()} if type(tree) is dict else tree
+
+
+def _check_safe(file: Path | BinaryIO) -> None:
+    if unsafe := torch.serialization.get_unsafe_globals_in_checkpoint(file):
+        raise TypeError(
+            "a checkpoint holds numbers, strings, tensors, and tuples, lists and dicts of "
+            f"them, got {', '.join(sorted(unsafe))}"
+        )
 
 
 def try_writing(to: str | Path) -> None:
@@ -140,8 +159,20 @@ def save_model(model: nn.Module, path: str | Path) -> None:
     else:
         known = ", ".join(("RecurrentLM", *TRANSFORMERS))
         raise TypeError(f"model must be one of {known}, with a cell of the library; got {kind}")
-    contents = {"kind": kind, "config": config, "weights": model.state_dict()}
-    save(path, contents)
+    weights = model.state_dict()
+    with torch.device("meta"):
+        plain = _made(kind, config).state_dict()
+    if odd := sorted(plain.keys() ^ weights.keys()):
+        raise TypeError(
+            f"this {kind} has other parts than its configuration says: {', '.join(odd)}"
+        )
+    save(path, {"kind": kind, "config": config, "weights": weights})
+
+
+def _made(kind: str, config: dict) -> nn.Module:
+    if kind == "RecurrentLM":
+        return RecurrentLM(**config)
+    return TRANSFORMERS[kind](TransformerConfig(**config))
 
 
 @checked
@@ -153,11 +184,13 @@ def load_model(path: str | Path) -> nn.Module:
     found = load(path)
     if found.keys() != {"kind", "config", "weights"}:
         raise ValueError(f"{path} holds {', '.join(found)}, and not a model of `save_model`")
-    if found["kind"] == "RecurrentLM":
-        model = RecurrentLM(**found["config"])
-    else:
-        model = TRANSFORMERS[found["kind"]](TransformerConfig(**found["config"]))
-    model.load_state_dict(found["weights"])
+    try:
+        model = _made(found["kind"], found["config"])
+        kinds = {x.dtype for x in found["weights"].values() if x.is_floating_point()}
+        model.to(kinds.pop() if len(kinds) == 1 else None)
+        model.load_state_dict(found["weights"])
+    except (KeyError, TypeError, RuntimeError) as error:
+        raise ValueError(f"{path} holds no model of `save_model`: {error}") from error
     return model.eval()
 
 
@@ -181,9 +214,8 @@ def settings_of(trainer: Trainer) -> dict:
     given = {name: x for name, x in trainer.settings_given.items() if name not in FREE}
     model = _runtime.uncompiled(trainer.model)
     return given | {
-        "model": type(model).__qualname__, "loss": to_jsonable(trainer.loss),
-        "device": trainer.device.type, "first batch": trainer.batches.first,
-        "processes": trainer.processes.n,
+        "model": type(model).__qualname__, "device": trainer.device.type,
+        "first batch": trainer.batches.first, "processes": trainer.processes.n,
     } | _runtime.shapes(model)  # fmt: skip
 
 

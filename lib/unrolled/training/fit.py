@@ -22,7 +22,7 @@ from unrolled.training.batch_iterator import Batch, BatchIterator
 from unrolled.training.distributed import Processes
 from unrolled.training.evaluate import in_mode, validation_loss
 from unrolled.training.losses import Loss, cross_entropy, next_token_loss, per_target
-from unrolled.training.settings import DivergedError, FitConfig, FitResult, History
+from unrolled.training.settings import DivergedError, FitConfig, FitResult, History, to_jsonable
 from unrolled.validate import checked
 
 __all__ = ["Batch", "DivergedError", "FitConfig", "FitResult", "History", "cross_entropy", "fit",
@@ -109,7 +109,7 @@ class Trainer:
         self.compute_loss = _runtime.compiled(loss) if config.compile else loss
         self.base_lrs = [group["lr"] for group in self.optimizer.param_groups]
         model.zero_grad()
-        self.settings_given = config.to_dict()
+        self.settings_given = config.to_dict() | {"loss": to_jsonable(loss)}
         self.batches, self.history = BatchIterator(batches, self.device, self.dtype), History()
         self.step, self.cache, self.best = 0, None, {"step": None, "loss": None, "model": None}
         self.log_every = config.log_every or (1 if self.device.type == "cpu" else 20)

@@ -41,6 +41,7 @@ def answer_batch(prompts: Sequence[ArrayLike], answers: Sequence[ArrayLike]) -> 
         if not len(prompt) or not len(answer):
             raise ValueError(f"prompt {i} and its answer need a token each, got {prompt}, {answer}")
         text = np.concatenate([prompt, answer])
+        text = text.astype(np.int64) if text.dtype.kind == "u" else text  # which has no IGNORE
         inputs.append(text[:-1])
         targets.append(np.where(np.arange(1, len(text)) < len(prompt), IGNORE, text[1:]))
     return pad(inputs, 0).tokens, pad(targets, IGNORE).tokens

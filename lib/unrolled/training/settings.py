@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -82,7 +83,7 @@ class FitConfig:
             whole(name, given[name])
         for name in given.keys() & {"lr", "grad_clip"}:
             real(name, given[name], above=0)
-        whole("seed", self.seed, 0)
+        object.__setattr__(self, "seed", whole("seed", self.seed, 0))
         real("min_lr_ratio", self.min_lr_ratio, 0, 1)
         flag("compile", self.compile), flag("carry_state", self.carry_state)
         if not isinstance(self.betas, tuple | None):
@@ -164,6 +165,7 @@ def to_jsonable(value: object) -> object:
 
     A function becomes its full name, an optimizer its groups' settings, anything else its repr.
     """
+    value = value.item() if isinstance(value, np.generic) else value
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, torch.optim.Optimizer):

@@ -1,7 +1,7 @@
 """Chapter 24: what it is worth to have read the test, and what a search for copies finds.
 
-A held-out text, about one play, is put into the training text of a 7-gram: word for word, with some letters
-altered, in other words, or not at all. About two minutes on one core.
+A held-out text, about one play, is put into the training text of a 7-gram: word for word, with
+some letters altered, in other words, or not at all. About two minutes on one core.
 """
 
 from __future__ import annotations
