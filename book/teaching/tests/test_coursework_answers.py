@@ -100,7 +100,7 @@ NONE = {
     "in a class": ("w.py", b"class A:\n    def shift(self): pass", "it defines `A`"),
     "in a text": ("w.py", f"x = {SHIFT!r}".encode(), "it defines `x`"),
     "in a text cell": ("w.ipynb", notebook(SHIFT, kind="markdown"), "there is no code in it"),
-    "in an output": ("w.ipynb", printed(SHIFT + "\n✓ shift: all 5 tests passed"), "no code in it"),
+    "in an output": ("w.ipynb", printed(SHIFT + "\n✓ shift: all 6 tests passed"), "no code in it"),
 }  # fmt: skip
 
 

@@ -153,7 +153,7 @@ def test_the_teacher_edition_passes_its_tests_and_has_what_the_students_lacks(tw
     _, files = two_weeks
     said = [line for path in files for line in run(path).splitlines() if line[:1] in "✓✗○"]
     assert [line[0] for line in said] == ["✓"] * 5
-    assert said[:2] == ["✓ shift: all 5 tests passed", "✓ two_roads: right"]
+    assert said[:2] == ["✓ shift: all 6 tests passed", "✓ two_roads: right"]
     wrong = 'two_roads = {"first": 0.8, "then": 0.2, "last": 0.35, "before": "4/7"}'
     said = run(files[0], {"answer-two-roads": wrong})
     assert "✗ two_roads: at ['then']: 0.2 is not right" in said

@@ -112,12 +112,12 @@ SHIFT = RIGHT["shift"]
 NOTHING = "def bits_per_byte(*a): return 2.0"  # right for the visible case alone
 # What is handed in: the state of the first exercise, words of its verdict, the file.
 HANDED_IN = {
-    "a .py file": ("right", "all 5 tests passed", "w.py", SHIFT.encode()),
+    "a .py file": ("right", "all 6 tests passed", "w.py", SHIFT.encode()),
     "an endless cell": ("right", "", "w.ipynb", notebook(["x = = 1", SHIFT, "while 1: 1 / 0"])),
     "the last is wrong": ("wrong", "", "w.ipynb", notebook([SHIFT, "def shift(*a): return 1"])),
-    "a class": ("wrong", "0 of 5 tests passed", "w.py", b"class shift:\n    pass"),
+    "a class": ("wrong", "0 of 6 tests passed", "w.py", b"class shift:\n    pass"),
     "an error above": ("wrong", "stops with", "w.py", b"x = 1 / 0\ndef shift(*a): return x"),
-    "the arguments": ("wrong", "0 of 5 tests passed", "w.py", b"def shift(*a): return a\0"),
+    "the arguments": ("wrong", "0 of 6 tests passed", "w.py", b"def shift(*a): return a\0"),
     "a starter": ("unwritten", "not written yet", "w.py", b"def shift(*a): return ..."),
     "nested too deep": ("missing", "left out", "w.py", b"shift = " + b"-" * 100_000 + b"1"),
     "broken JSON": ("missing", "no file that can be read", "w.ipynb", notebook([SHIFT])[:-5]),

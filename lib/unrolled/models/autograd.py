@@ -130,8 +130,7 @@ def reshape(a: Tensor, *shape: int | tuple[int, ...]) -> Tensor:
 def transpose(a: Tensor, *axes: int) -> Tensor:
     """The axes of a in another order; without one, in reverse."""
     axes = axes or tuple(reversed(range(len(a.shape))))
-    back = np.argsort([i % len(axes) for i in axes])  # −1 is the last axis
-    return Tensor(a.value.transpose(axes), (a,), lambda g: (g.transpose(back),))
+    return Tensor(a.value.transpose(axes), (a,), lambda g: (np.moveaxis(g, range(g.ndim), axes),))
 
 
 def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:

@@ -30,7 +30,7 @@ def label_lines(ax: mpl.axes.Axes, *, gap: float = 1.25) -> None:
             xytext=(7, shift),
             textcoords="offset points",
             va="center",
-            color=mpl.colors.to_rgb(line.get_color()),
+            color=mpl.colors.to_hex(line.get_color()),
             annotation_clip=False,
         )
 
