@@ -53,8 +53,9 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         self.n_heads = whole("n_heads", n_heads)
         self.n_kv_heads = whole("n_kv_heads", n_heads if n_kv_heads is None else n_kv_heads)
-        d_source = whole("d_source", whole("d_model", d_model) if d_source is None else d_source)
-        if whole("d_model", d_model) % n_heads and head_dim is None:
+        whole("d_model", d_model)
+        d_source = whole("d_source", d_model if d_source is None else d_source)
+        if head_dim is None and d_model % n_heads:
             raise ValueError(f"n_heads={n_heads} does not divide d_model={d_model}")
         if n_heads % self.n_kv_heads:
             raise ValueError(f"n_kv_heads={n_kv_heads} does not divide n_heads={n_heads}")

@@ -131,8 +131,8 @@ def merge(model: nn.Module) -> None:
     """Add every adapter to the matrix beneath it, so that a forward pass costs what it did before.
 
     What is merged stays. A state dict does not tell that it is: `remove_lora` before it is saved.
-    Raises ValueError, before any change, for a matrix in four bits: rounding
-    the sum again would lose most of a small update.
+    Raises ValueError, before any change, for a matrix in four bits: rounding the sum again would
+    lose most of a small update.
     """
     for name, layer in adapters(model):
         if isinstance(layer.base, QuantisedLinear):
